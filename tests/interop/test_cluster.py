@@ -7,13 +7,13 @@ restart. `CLUSTER_CHAOS_SEED` sets which faults.
 import json
 import os
 import random
-import signal
 import time
-from collections.abc import Callable
 from typing import Final
 
 import pytest
+from tests.interop.cluster_faults import CUTS, FAULTS, FULL, Fault, small_disk
 from tests.interop.cluster_load import Load, check_ledgers
+from tests.interop.cluster_network import node_network
 from tests.interop.cluster_nodes import HOSTS, Cluster
 from tests.interop.harness import Fleet
 
@@ -22,10 +22,15 @@ from dragoman.server.server import LEDGER_FILE
 pytestmark = pytest.mark.interop
 
 ROUNDS: Final = int(os.environ.get("CLUSTER_CHAOS_ROUNDS", "0"))
+#: No round begins after so many minutes.
+MINUTES: Final = float(os.environ.get("CLUSTER_CHAOS_MINUTES", "600"))
 SEED: Final = int(os.environ.get("CLUSTER_CHAOS_SEED", "20261118"))
-LINKS: Final = ("nfp", "http", "zss", "zss_backend", "memo")
-#: Strict dialects, in which an acknowledgement is a promise.
+#: Faults by name, separated by commas; all of them if empty.
+ONLY: Final = os.environ.get("CLUSTER_CHAOS_ONLY", "")
+LINKS: Final = ("nfp", "http", "dcp", "zss", "zss_backend", "memo", "nats", "mdp")
+#: Dialects that acknowledge a job when it is durable.
 DIALECTS: Final = ("nfp", "http")
+ALL_DIALECTS: Final = (*DIALECTS, "dcp", "zss", "memo", "ncl", "mdp")
 #: Workers come back in every fault; none is declared lost. Jobs wait for them.
 SETTINGS: Final = """
 [nfp]
@@ -36,60 +41,9 @@ recovery_grace = 60
 [ledger]
 seal = false
 [services.load]
+durability = "strict"
 patience = 60
 """
-
-
-def kill_leader(cluster: Cluster, leader: str) -> None:
-    """Kill the broker; its nats-server ends with it."""
-    cluster.nodes[leader].kill()
-
-
-def kill_standby(cluster: Cluster, leader: str) -> None:
-    cluster.nodes[cluster.standbys(leader)[0]].kill()
-
-
-def stop_leader(cluster: Cluster, leader: str) -> None:
-    assert cluster.nodes[leader].stop(60) == 0
-
-
-def step_down(cluster: Cluster, leader: str) -> None:
-    code, found = cluster.nodes[leader].cli("step-down")
-    assert code == 0, found
-
-
-def freeze_broker(cluster: Cluster, leader: str) -> None:
-    """Stop the leading broker for longer than its lease; its nats-server goes on."""
-    node = cluster.nodes[leader]
-    node.freeze()
-    time.sleep(6.0)
-    node.thaw()
-
-
-def freeze_node(cluster: Cluster, leader: str) -> None:
-    """Stop the leading broker and its nats-server: to the others the machine is gone."""
-    node = cluster.nodes[leader]
-    frozen = node.freeze_all()
-    time.sleep(12.0)
-    node.thaw_all(frozen)
-
-
-def kill_nats(cluster: Cluster, leader: str) -> None:
-    """Kill only the leader's nats-server; the broker starts it again."""
-    for pid in cluster.nodes[leader].children():
-        os.kill(pid, signal.SIGKILL)
-
-
-Fault = Callable[[Cluster, str], None]
-FAULTS: Final[dict[str, Fault]] = {
-    "kill the leader": kill_leader,
-    "kill a standby": kill_standby,
-    "stop the leader": stop_leader,
-    "step down": step_down,
-    "freeze the leading broker 6 s": freeze_broker,
-    "freeze the leading node 12 s": freeze_node,
-    "kill the leader's nats-server": kill_nats,
-}
 
 
 def start_missing(cluster: Cluster) -> None:
@@ -141,29 +95,54 @@ def test_a_killed_leader_and_a_rolling_restart_cost_no_work(fleet: Fleet) -> Non
 @pytest.mark.skipif(not ROUNDS, reason="only in `make cluster-chaos`")
 @pytest.mark.timeout(120 * ROUNDS + 600)
 def test_no_fault_loses_acknowledged_work(fleet: Fleet) -> None:
-    cluster = Cluster(fleet, LINKS, SETTINGS)
+    with node_network() as network, small_disk(fleet.folder) as is_small:
+        faults = {**FAULTS, **(CUTS if network.can_cut else {}), **(FULL if is_small else {})}
+        wanted = {name: fault for name, fault in faults.items() if is_wanted(name)}
+        cluster = Cluster(fleet, LINKS, SETTINGS, network)
+        try:
+            run_rounds(fleet, cluster, wanted)
+        finally:
+            fleet.end()
+
+
+def is_wanted(name: str) -> bool:
+    return not ONLY or any(part in name for part in ONLY.split(","))
+
+
+def run_rounds(fleet: Fleet, cluster: Cluster, faults: dict[str, Fault]) -> None:
+    """Every fault once, then faults by chance."""
     choose, table = random.Random(SEED), dict[str, list[float]]()
     cluster.until_led()
-    load = Load(fleet, cluster, DIALECTS)
+    load = Load(fleet, cluster, ALL_DIALECTS)
     load.until_acknowledged(time.monotonic(), many=50)
-    names = list(FAULTS)
+    names, ends_at = list(faults), time.monotonic() + 60 * MINUTES
     for number in range(ROUNDS):
-        name = names[number % len(names)] if number < len(names) else choose.choice(names)
+        if time.monotonic() > ends_at:
+            break
+        name = names[number] if number < len(names) else choose.choice(names)
         leader = cluster.until_led()
         began = time.monotonic()
-        FAULTS[name](cluster, leader)
-        table.setdefault(name, []).append(load.longest_gap(began))
+        faults[name](cluster, leader)
+        gap = load.longest_gap(began)
+        table.setdefault(name, []).append(gap)
+        print(f"round {number + 1}: {name}: {gap:.2f} s", flush=True)
         start_missing(cluster)
         cluster.until_all_answer()
-    check(cluster, load)
+        load.require_alive()
     show(table, load)
+    check(cluster, load)
+    print("all copies are equal; every book agrees")
 
 
 def show(table: dict[str, list[float]], load: Load) -> None:
     """Print what each fault cost."""
-    print(f"\n{'fault':34}{'rounds':>7}{'median s':>10}{'worst s':>9}")
+    print(f"\n{'fault':36}{'rounds':>7}{'median s':>10}{'worst s':>9}")
     for name, gaps in table.items():
         middle = sorted(gaps)[len(gaps) // 2]
-        print(f"{name:34}{len(gaps):7}{middle:10.2f}{max(gaps):9.2f}")
-    known = len(load.acknowledgements())
-    print(f"acknowledged {known}, lost {len(load.lost())}, run twice {len(load.twice())}")
+        print(f"{name:36}{len(gaps):7}{middle:10.2f}{max(gaps):9.2f}")
+    load.finish()
+    print(
+        f"\n{'dialect':10}{'acknowledged':>14}{'ended':>8}{'lost':>6}{'no answer':>11}{'twice':>7}"
+    )
+    for row in load.rows():
+        print("{:10}{:14}{:8}{:6}{:11}{:7}".format(*row))

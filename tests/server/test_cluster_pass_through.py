@@ -1,6 +1,7 @@
 """A standby passes connections to the leader that the lease names."""
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from dragoman.server.cluster_pass_through import (
     ClusterPassThrough,
     advertise,
+    no_leader_answer,
     passed_endpoints,
     require_fixed_ports,
 )
@@ -105,3 +107,11 @@ def test_a_node_never_passes_connections_to_itself(tmp_path: Path) -> None:
     passing = ClusterPassThrough(settings(tmp_path, {}), announce)
     passing._holder = lambda: LeaseHolder("b", 1, {"nfp": "tcp://127.0.0.1:1"})
     assert passing._target("nfp") is None
+
+
+def test_an_http_peer_is_told_that_no_node_leads() -> None:
+    head, _, content = no_leader_answer("b").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert f"Content-Length: {len(content)}".encode() in head
+    found = json.loads(content)
+    assert (found["role"], found["node"], found["leader"]) == ("neither", "b", "")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.core.events import JobSubmitted
+from dragoman.ledger.layout import SEALED_FOLDER
+from dragoman.ledger.manifest import read_manifest
 from dragoman.ledger.memory_stream import MemoryStream, StreamConnection
 from dragoman.model.body import EMPTY
 from dragoman.model.names import JobId, PeerId, ServiceName
@@ -43,13 +45,21 @@ class Doors:
 class Node:
     """One broker of a cluster, in a thread."""
 
-    def __init__(self, name: str, folder: Path, stream: MemoryStream, bucket: MemoryBucket) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        stream: MemoryStream,
+        bucket: MemoryBucket,
+        *,
+        seals: bool = False,
+    ) -> None:
         self.stream, self.bucket = StreamConnection(stream), BucketConnection(bucket)
         self.doors = Doors()
         self.node = ClusterNode(name, self.stream, self.bucket, TTL, self.doors)
         listen = {link: "tcp://127.0.0.1:0" if link == "nfp" else "off" for link in LINKS}
         self.server = Server(
-            load(data=folder / name, listen=listen, ledger={"seal": False}), self.node
+            load(data=folder / name, listen=listen, ledger={"seal": seals}), self.node
         )
         self.endpoints: dict[str, str] = {}
         self.error: BaseException | None = None
@@ -109,8 +119,8 @@ class Site:
         self.stream, self.bucket = MemoryStream(), MemoryBucket(TTL, time.monotonic)
         self.nodes: list[Node] = []
 
-    def add(self, name: str) -> Node:
-        node = Node(name, self.folder, self.stream, self.bucket)
+    def add(self, name: str, *, seals: bool = False) -> Node:
+        node = Node(name, self.folder, self.stream, self.bucket, seals=seals)
         self.nodes.append(node)
         return node
 
@@ -222,6 +232,36 @@ class _Agreeing:
         raise ConnectionError("cut")
 
     create = update = delete = lambda self, *_: 1
+
+
+def test_every_node_seals_each_record_once_whoever_leads(site: Site) -> None:
+    a = site.add("a", seals=True)
+    a.until(Role.LEADER)
+    b = site.add("b", seals=True)
+    b.until(Role.STANDBY)
+    a.submit("j1")
+    a.stop()
+    b.until(Role.LEADER)
+    a = site.add("a", seals=True)
+    a.until(Role.STANDBY)
+    b.submit("j2")
+    loop = b.server.loop
+    assert loop is not None
+    until(lambda: "j2" in loop.broker.state.store.jobs, "j2 is not there")
+    b.stop()
+    a.until(Role.LEADER)
+    a.stop()
+    assert (a.error, b.error) == (None, None)
+    last = {name: check_segments(site.folder / name) for name in "ab"}
+    assert last["a"] > last["b"] > 4
+
+
+def check_segments(data: Path) -> int:
+    """Check that the segments of a node have no gap and no overlap; return the last record."""
+    segments = read_manifest(data / SEALED_FOLDER).segments
+    firsts, lasts = [each.first for each in segments], [each.last for each in segments]
+    assert firsts == [1, *(last + 1 for last in lasts[:-1])]
+    return lasts[-1]
 
 
 def test_roles_without_a_cluster(tmp_path: Path) -> None:

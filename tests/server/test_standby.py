@@ -4,6 +4,7 @@ import threading
 import time
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.ledger.entries import run
 
@@ -15,6 +16,7 @@ from dragoman.ledger.base import Entry
 from dragoman.ledger.memory_stream import MemoryStream, StreamConnection
 from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.snapshots import MemorySnapshots
+from dragoman.ledger.stream_codec import LedgerMessage
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.server.lease import Lease
@@ -124,3 +126,40 @@ def test_a_fold_begins_anew_with_the_copy(site: Site) -> None:
     assert store.is_cut
     assert store.last_seq == site.a.ledger.last_seq
     assert "j1" not in jobs(store)
+
+
+def test_a_standby_whose_disk_is_full_waits_and_misses_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2, 3):
+        site.submit(number)
+    store, stored = ReplicatedLedger._store, list[int]()
+
+    def full_once(ledger: ReplicatedLedger, message: LedgerMessage, first: int, last: int) -> None:
+        stored.append(first)
+        if len(stored) == 2:
+            raise apsw.FullError("database or disk is full")
+        store(ledger, message, first, last)
+
+    monkeypatch.setattr(ReplicatedLedger, "_store", full_once)
+    site.b.standby.is_connected = True
+    assert not site.b.standby.attempt(0.0)
+    followed = [site.b.standby.is_connected]
+    while len(jobs(site.b.standby.store)) < 3:
+        site.b.standby.attempt(0.0)
+    followed.append(site.b.standby.is_connected)
+    assert followed == [False, True]
+    assert list(site.b.ledger.read()) == list(site.a.ledger.read())
+
+
+def test_a_standby_hears_the_clock_of_the_leader_it_follows(site: Site) -> None:
+    site.b.standby.step(0.0)
+    site.submit(1)
+    site.b.standby.step(0.0)
+    assert 1001.0 <= site.b.standby.time.now() < 1100.0
+
+
+def test_records_from_before_its_start_say_nothing_of_the_clock(site: Site) -> None:
+    site.submit(1)
+    site.b.standby.step(0.0)
+    assert site.b.standby.time.now() > 1_000_000.0

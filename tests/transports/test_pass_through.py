@@ -199,3 +199,18 @@ def test_a_broker_that_resets_a_connection_resets_the_peers() -> None:
             writer.close()
 
     play(scene)
+
+
+def test_without_a_broker_a_peer_can_be_told_so() -> None:
+    listener = PassThroughListener(
+        "tcp://127.0.0.1:0", lambda: None, refusal=b"no broker", refused_after=0.0
+    )
+
+    async def scene() -> None:
+        async with passing(listener) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"a question")
+            assert await reader.read(-1) == b"no broker"
+            writer.close()
+
+    play(scene)

@@ -4,6 +4,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.web.caller import Caller
 
+from dragoman.core.view import ClusterMemberRow, ClusterState
+from dragoman.web.metrics import cluster_state
+
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("math")]
 
 
@@ -43,4 +46,25 @@ def test_two_scrapes_without_work_between_them_agree_on_jobs(caller: Caller) -> 
     assert names
     assert {k: v for k, v in first.items() if k[0] in names} == {
         k: v for k, v in second.items() if k[0] in names
+    }
+
+
+def test_the_leader_counts_the_nodes_and_copies_of_its_cluster() -> None:
+    members = (ClusterMemberRow("a", "leader", 9, 0), ClusterMemberRow("b", "standby", 7, 2))
+    state = ClusterState(3, members, "a", ("a", "b"), ("c",))
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in cluster_state(state)
+        for sample in family.samples
+    }
+    assert found == {
+        ("dragoman_cluster_nodes",): 3.0,
+        ("dragoman_cluster_member_seq", "a"): 9.0,
+        ("dragoman_cluster_member_seq", "b"): 7.0,
+        ("dragoman_cluster_member_lag", "a"): 0.0,
+        ("dragoman_cluster_member_lag", "b"): 2.0,
+        ("dragoman_cluster_server_current", "a"): 1.0,
+        ("dragoman_cluster_server_current", "b"): 1.0,
+        ("dragoman_cluster_server_current", "c"): 0.0,
+        ("dragoman_cluster_quorum",): 1.0,
     }

@@ -16,6 +16,7 @@ from dragoman.cli.init import write_private
 from dragoman.cli.output import AS_JSON, print_json
 
 if TYPE_CHECKING:
+    from dragoman.server.cluster_watch import WatchedServers
     from dragoman.server.member_channel import Content
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ app = typer.Typer(
 WITHIN: Final = typer.Option(3.0, "--within", help="Seconds that the nodes have to answer.")
 #: Seconds that another node has to take over.
 _HAND_OVER: Final = 15.0
+#: Answers that are waited for if the number of nodes is not known.
+_MOST_NODES: Final = 1000
 #: Attempts to compare all copies at a record that each of them has.
 _ATTEMPTS: Final = 3
 
@@ -60,14 +63,17 @@ def status(
     Exits with 0 if one node leads and all nodes answer, with 1 if not.
     """
     node = ClusterCommand(config, data, within)
-    rows = node.run(lambda: node.ask_all("status"))
+    rows, servers = node.run(node.look)
     expected = node.expected
     leaders = [row["node"] for row in rows if row["role"] == "leader"]
     is_well = len(leaders) == 1 and len(rows) >= expected
     if as_json:
-        print_json({"nodes": rows, "expected": expected, "leaders": leaders, "ok": is_well})
+        stream = {"stream": servers.leader, "complete": servers.current, "behind": servers.behind}
+        found = {"nodes": rows, "expected": expected, "leaders": leaders, "ok": is_well}
+        print_json(found | stream)
     else:
         _print_status(rows, expected, leaders)
+        _print_servers(servers)
     if not is_well:
         raise typer.Exit(1)
 
@@ -83,6 +89,14 @@ def _print_status(rows: "list[Content]", expected: int, leaders: list[str]) -> N
         typer.echo(f"{expected - len(rows)} of {expected} nodes do not answer")
     if len(leaders) != 1:
         typer.echo(f"{len(leaders)} nodes lead; there should be one")
+
+
+def _print_servers(servers: "WatchedServers") -> None:
+    if not servers.leader:
+        typer.echo("the stream has no leader: a majority of the servers must run")
+        return
+    behind = f"; not complete or not there: {', '.join(servers.behind)}" if servers.behind else ""
+    typer.echo(f"stream led by {servers.leader}, complete on {', '.join(servers.current)}{behind}")
 
 
 @app.command("step-down")
@@ -140,15 +154,17 @@ class ClusterCommand:
         settings = find_settings(config, data)
         section = find_section(settings)
         self._within = within
+        self.section, self.data = section, settings.data
         url = own_url(section, settings.data)
 
         def connect() -> MemberChannel:
             return MemberChannel(url, section.name)
 
         self._connect = connect
+        self._stream = f"DRAGOMAN_{section.name}"
         self._channel: MemberChannel
-        #: Nodes that should answer.
-        self.expected = len(section.join) + 1
+        #: Nodes that should answer; 0: not known.
+        self.expected = section.size
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Connect, do the work, disconnect."""
@@ -163,9 +179,18 @@ class ClusterCommand:
 
         return asyncio.run(in_loop())
 
+    async def look(self) -> "tuple[list[Content], WatchedServers]":
+        """Ask every node, and the stream for its servers."""
+        from dragoman.server.cluster_watch import ask_servers
+
+        rows = await self.ask_all("status")
+        return rows, await ask_servers(self._channel, self._stream, self._within)
+
     async def ask_all(self, kind: str, within: float = 0.0, **more: object) -> "list[Content]":
         """Ask every node."""
-        rows = await self._channel.ask_all(kind, within or self._within, self.expected, **more)
+        rows = await self._channel.ask_all(
+            kind, within or self._within, self.expected or _MOST_NODES, **more
+        )
         return sorted(rows, key=lambda row: str(row["node"]))
 
     async def _leader(self, within: float = 0.0) -> str:

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from dragoman.cli import (
     audit,
-    cluster,
+    cluster_admin,
     context,
     enrol,
     files,
@@ -90,7 +90,7 @@ app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
-app.add_typer(cluster.app, name="cluster")
+app.add_typer(cluster_admin.app, name="cluster")
 app.add_typer(context.app, name="context")
 app.add_typer(ledger.app, name="ledger")
 app.command("init")(init.init)

@@ -71,6 +71,36 @@ class TroubleRow:
 
 
 @value
+class ClusterMemberRow:
+    """One node of a cluster, as it answered lately."""
+
+    node: str
+    role: str
+    #: The newest record of its copy, and the messages that the copy has not applied.
+    last: int
+    lag: int
+
+
+@value
+class ClusterState:
+    """All nodes of a cluster, and the servers with its stream."""
+
+    #: The number of nodes; those that answered.
+    size: int = 0
+    members: tuple[ClusterMemberRow, ...] = ()
+    #: The server that leads the stream, those with a complete copy, and those without.
+    stream_leader: str = ""
+    stream_current: tuple[str, ...] = ()
+    stream_behind: tuple[str, ...] = ()
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether a majority of the servers has a complete copy."""
+        servers = len(self.stream_current) + len(self.stream_behind)
+        return 2 * len(self.stream_current) > servers
+
+
+@value
 class ClusterRow:
     """This broker as a node of a cluster."""
 
@@ -82,6 +112,7 @@ class ClusterRow:
     epoch: int
     #: Messages of the stream that the copy of this node has not applied.
     lag: int
+    state: ClusterState = ClusterState()
 
 
 @value

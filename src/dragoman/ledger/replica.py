@@ -52,6 +52,16 @@ def prepare(connection: apsw.Connection, last: int) -> Place:
     return Place()
 
 
+def forget_place(connection: apsw.Connection) -> None:
+    """Let a ledger have no place in any stream; its next epoch is still higher than its last."""
+    connection.execute(_TABLES)
+    epoch = connection.execute("SELECT max(epoch) FROM replica").get or 0
+    with connection:
+        connection.execute("DELETE FROM replica")
+        connection.execute("DELETE FROM appends")
+        connection.execute("INSERT INTO replica VALUES (0, ?)", (epoch,))
+
+
 def move_to(connection: apsw.Connection, place: Place) -> None:
     """Store the place."""
     connection.execute("UPDATE replica SET stream = ?, epoch = ?", (place.stream, place.epoch))

@@ -29,6 +29,7 @@ from dragoman.ledger.base import (
 from dragoman.ledger.layout import Origin, Transaction
 from dragoman.ledger.publication import Publication
 from dragoman.ledger.replica import Place
+from dragoman.ledger.reseed import restored_messages
 from dragoman.ledger.retention import require_position
 from dragoman.ledger.rows import to_records
 from dragoman.ledger.sqlite import SqliteLedger
@@ -148,6 +149,11 @@ class ReplicatedLedger(SqliteLedger):
         if found.last <= self._place.stream:
             return Applied()
         message = decode(found.data)
+        if self.is_restored:
+            raise LedgerError(
+                f"{self.path} was restored, but the stream of the cluster has records already: "
+                "stop all nodes, empty their data folders, restore again and start this node first"
+            )
         is_new_start = not self._follows(message)
         if is_new_start:
             self._start_anew(message)
@@ -193,6 +199,30 @@ class ReplicatedLedger(SqliteLedger):
         """Begin to write as the next leader; return the epoch. The first write is the fence."""
         self.epoch = self._place.epoch + 1
         return self.epoch
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the copy comes from a backup, and is in no stream yet."""
+        return not self._place.stream and self._durable[0] > 0
+
+    def publish_restored(self) -> None:
+        """As the leader of an empty stream, write the restored records to it."""
+        if self.is_restored:
+            log.info("the restored ledger is written to the stream", records=self.last_seq)
+            self._on_writer(self._publish_restored)
+
+    def _publish_restored(self) -> None:
+        for message in restored_messages(self._connection, self.epoch):
+            after = self._place.stream
+            if isinstance(message, Appended):
+                message.after = after
+            last = self._until_stored(Publication(encode(message), after))
+            place = Place(last, self.epoch)
+            with Transaction(self._connection):
+                replica.move_to(self._connection, place)
+                if isinstance(message, Appended):
+                    replica.note_append(self._connection, message.first, after + 1)
+            self._place = place
 
     def checkpoint(self, name: str, seq: int) -> None:
         """Store, on a majority of the servers, how far a named reader has read."""

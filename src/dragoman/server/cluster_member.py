@@ -7,6 +7,7 @@ It opens before the broker and closes after it. Until enough nodes are up there 
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,6 +25,7 @@ from dragoman.server.cluster_pass_through import (
     require_fixed_ports,
 )
 from dragoman.server.cluster_settings import ClusterSection
+from dragoman.server.cluster_watch import ClusterWatch
 from dragoman.server.lease import LeaseHolder
 from dragoman.server.member_channel import Content, MemberChannel
 from dragoman.server.settings import BrokerSettings
@@ -47,8 +49,12 @@ CLUSTER_FOLDER: Final = "cluster"
 _SECTION: Final = "node.json"
 #: Seconds that the leader has to note whose connection comes.
 _ANNOUNCE: Final = 1.0
+#: Answers that are waited for if the number of nodes is not known.
+_MOST_NODES: Final = 1000
 #: Seconds of the lease; a take-over after a crash waits for its end.
 LEASE_TTL: Final = 2.0
+#: Seconds that a node without records leaves the lead of a new cluster to a restored one.
+SETTLE: Final = 3.0
 
 
 class ClusterBroker(Protocol):
@@ -117,6 +123,7 @@ class ClusterMember:
         self._channel: MemberChannel | None = None
         self._connection: JetStreamConnection | None = None
         self._broker: ClusterBroker | None = None
+        self._watch: ClusterWatch | None = None
 
     async def open(self) -> ClusterNode:
         """Start the nats-server, and wait until the stream has its quorum."""
@@ -138,7 +145,21 @@ class ClusterMember:
         stream, bucket = await self._until_quorum(url)
         passing = ClusterPassThrough(self._settings, self._announce)
         publish = partial(advertise, self._settings)
-        return ClusterNode(section.node, stream, bucket, LEASE_TTL, passing, publish)
+        self._watch = watch = ClusterWatch(
+            section.size, self._ask_all, stream.servers, self._is_leading
+        )
+        watch.start()
+        return ClusterNode(
+            section.node, stream, bucket, LEASE_TTL, passing, publish, SETTLE, lambda: watch.state
+        )
+
+    async def _ask_all(self) -> list[Content]:
+        assert self._channel is not None
+        most = self._settings.cluster.size or _MOST_NODES
+        return await self._channel.ask_all("status", _ANNOUNCE, most)
+
+    def _is_leading(self) -> bool:
+        return self._broker is not None and self._broker.role is Role.LEADER
 
     async def _until_quorum(self, url: str) -> tuple[JetStream, JetStreamBucket]:
         section = self._settings.cluster
@@ -172,6 +193,8 @@ class ClusterMember:
 
     async def close(self) -> None:
         """Disconnect, then stop the nats-server."""
+        if self._watch is not None:
+            await self._watch.stop()
         if self._channel is not None:
             await self._channel.close()
         if self._connection is not None:
@@ -258,7 +281,7 @@ def load_modules(settings: BrokerSettings) -> None:
         if any(getattr(settings.listen, each.name) != OFF for each in dialect.listeners):
             dialect.broker_sides(body_codecs(), new_id, dialect_settings(settings, dialect))
     if settings.listen.http != OFF:
-        pass
+        import_module("dragoman.web.http_transport")
 
 
 def require_encryption(settings: BrokerSettings) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
+from dragoman.core.view import ClusterState
 from dragoman.ledger.stream import Stream
 from dragoman.model.value import value
 from dragoman.server.lease import TTL, LeaseBucket, LeaseHolder
@@ -41,3 +42,7 @@ class ClusterNode:
     pass_through: PassThrough | None = None
     #: Turns bound endpoints into addresses that other nodes can reach.
     advertise: Callable[[dict[str, str]], dict[str, str]] = dict
+    #: Seconds that a node without records waits before it leads a new cluster.
+    settle: float = 0.0
+    #: Returns what is known of all nodes.
+    watched: Callable[[], ClusterState] = ClusterState

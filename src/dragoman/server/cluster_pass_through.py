@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 
 from dragoman.dialects.listeners import ALL_LISTENERS, OFF
@@ -44,7 +45,9 @@ class ClusterPassThrough:
         self._holder = holder
         try:
             for name, endpoint in passed_endpoints(self._settings).items():
-                listener = PassThroughListener(endpoint, partial(self._target, name), self._tell)
+                listener = PassThroughListener(
+                    endpoint, partial(self._target, name), self._tell, refusal=self._refusal(name)
+                )
                 self._listeners.append(listener)
                 await listener.open(lambda: None)
         except BaseException:
@@ -61,6 +64,12 @@ class ClusterPassThrough:
             self._watcher = None
         listeners, self._listeners = self._listeners, []
         await asyncio.gather(*(each.close() for each in listeners))
+
+    def _refusal(self, link: str) -> bytes:
+        """Return what an HTTP peer is told while no node leads; TLS ends at the leader."""
+        if link != "http" or self._settings.credentials.certificate is not None:
+            return b""
+        return no_leader_answer(self._settings.cluster.node)
 
     @property
     def connection_count(self) -> int:
@@ -96,6 +105,25 @@ class ClusterPassThrough:
                         listener.cut()
                 known = now
             await asyncio.sleep(_LOOK_EVERY)
+
+
+def no_leader_answer(node: str) -> bytes:
+    """Return the HTTP response of a node that is neither leader nor can reach one."""
+    content = msgspec.json.encode(
+        {
+            "title": "Service Unavailable",
+            "status": 503,
+            "detail": "no node of the cluster leads now; try again",
+            "node": node,
+            "role": "neither",
+            "leader": "",
+        }
+    )
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+        f"Retry-After: 2\r\nConnection: close\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
 
 
 def passed_endpoints(settings: BrokerSettings) -> dict[str, str]:

@@ -82,6 +82,11 @@ class ClusterSection(BaseModel):
         return 3 if self.nats else min(len(self.join) + 1, MOST_REPLICAS)
 
     @property
+    def size(self) -> int:
+        """The number of nodes; with `nats` and without `join` it is not known, and 0."""
+        return 0 if self.nats and not self.join else len(self.join) + 1
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of all nodes; empty if there is no cluster."""
         if not self.name:

@@ -14,9 +14,10 @@ import structlog
 from dragoman.core.effects import Append, Effect
 from dragoman.core.job_store import JobStore
 from dragoman.core.view import ClusterRow
-from dragoman.ledger.base import Entry, Fenced, LedgerUnavailable
+from dragoman.ledger.base import Entry, Fenced, Ledger, LedgerError, LedgerUnavailable
 from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.snapshots import Snapshots
+from dragoman.server.cluster_clock import ClusterClock
 from dragoman.server.cluster_node import ClusterNode, Role
 from dragoman.server.lease import Lease, LeaseHolder, LeaseKeeper, LeaseLost
 from dragoman.server.standby import Standby
@@ -45,6 +46,8 @@ class Leadership:
         self._yields_until = 0.0
         self._leads: LeaseHolder | None = None
         self._lost = ""
+        #: The clock that this leader continues.
+        self.time = ClusterClock()
         self._on_lost: Callable[[Exception], None] = lambda error: None
 
     @property
@@ -63,7 +66,8 @@ class Leadership:
         """Return this node as a row of the view."""
         leader = self.leader
         name, epoch = ("", 0) if leader is None else (leader.node, leader.epoch)
-        return ClusterRow(self.cluster.node, str(self.role), name, epoch, self.lag)
+        state = self.cluster.watched()
+        return ClusterRow(self.cluster.node, str(self.role), name, epoch, self.lag, state)
 
     @property
     def epoch(self) -> int:
@@ -77,7 +81,12 @@ class Leadership:
     ) -> JobStore | None:
         """Follow the leader until this node leads; return the fold, or None if it was stopped."""
         self._standby = standby = Standby(
-            ledger, self._lease, snapshots, keep, not_before=self._yields_until
+            ledger,
+            self._lease,
+            snapshots,
+            keep,
+            not_before=self._yields_until,
+            settle=self.cluster.settle,
         )
         await self._open_pass_through(standby)
         self.role = Role.STANDBY
@@ -87,7 +96,10 @@ class Leadership:
             self.role = Role.NEITHER
         if not leads:
             return None
+        self.time = standby.time
+        self.time.warn()
         self._begin_to_lead(ledger.lead())
+        await asyncio.to_thread(ledger.publish_restored)
         return standby.store
 
     async def _open_pass_through(self, standby: Standby) -> None:
@@ -167,3 +179,14 @@ class Leadership:
         await self.hand_over()
         await self.close_pass_through()
         self._standby = None
+
+
+async def write_last(ledger: Ledger, last: Sequence[Effect], *, is_alone: bool) -> None:
+    """Write the last records of a broker. A leader that cannot write them no longer leads."""
+    try:
+        await ledger.append([Entry(e.record) for e in last if isinstance(e, Append)])
+    except LedgerError as error:
+        if is_alone:
+            raise
+        # Records before them may be in doubt; they were acknowledged to nobody.
+        raise LedgerUnavailable(f"the last records are not written: {error}") from error

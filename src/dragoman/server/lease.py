@@ -7,7 +7,6 @@ last successful renewal, so it stops before another node can take the lease.
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -15,6 +14,7 @@ import msgspec
 import structlog
 
 from dragoman.model.value import value
+from dragoman.server.cluster_clock import boot_time
 
 log = structlog.get_logger("dragoman.lease")
 
@@ -61,11 +61,6 @@ class LeaseHolder:
     process: str = ""
 
 
-def _boot_time() -> float:
-    """Return a time that also runs while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 class Lease:
     """One node's view of the lease. One thread at a time uses it; `is_held` any."""
 
@@ -74,7 +69,7 @@ class Lease:
         bucket: LeaseBucket,
         node: str,
         ttl: float = TTL,
-        clock: Callable[[], float] = _boot_time,
+        clock: Callable[[], float] = boot_time,
     ) -> None:
         self.node = node
         self.ttl = ttl

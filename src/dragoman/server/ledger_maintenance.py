@@ -7,6 +7,7 @@ around them go.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -17,8 +18,9 @@ from dragoman.ledger.base import Ledger, LedgerError, Needed
 from dragoman.ledger.export import BackgroundSealer, Sealer
 from dragoman.ledger.layout import SEALED_FOLDER
 from dragoman.ledger.segment_writer import in_another_process
+from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.server.health import Health
-from dragoman.server.settings import LedgerSection
+from dragoman.server.settings import BrokerSettings, LedgerSection
 
 log = structlog.get_logger("dragoman.upkeep")
 
@@ -82,9 +84,25 @@ class LedgerMaintenance:
 
     def start(self) -> None:
         """Start, on the running event loop."""
+        self.start_sealing()
+        self.start_retention()
+
+    def start_sealing(self) -> None:
+        """Start to seal. A standby does, too: it seals its own copy."""
         if self._settings.seal:
             self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
             self._health.watch(self._beginning)
+
+    def lead(
+        self, now: Callable[[], float], find_needed: Callable[[], Needed], health: Health
+    ) -> None:
+        """Go on for a broker that serves now: with its clock and jobs, and with retention."""
+        self._now, self._find_needed, self._health = now, find_needed, health
+        health.note(_SEALING, self.trouble)
+        self.start_retention()
+
+    def start_retention(self) -> None:
+        """Start to remove old records and segments. Only a leader does."""
         if self._settings.keep_days or self._settings.sealed_days:
             self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
             self._health.watch(self._retaining)
@@ -136,17 +154,22 @@ class LedgerMaintenance:
         self.trouble = trouble
         self._health.note(_SEALING, trouble)
 
-    async def stop(self) -> None:
-        """Stop; seal the records since the last segment."""
+    async def pause(self) -> None:
+        """Stop without sealing the rest: a hand-over does not wait for it."""
         if self._retaining is not None:
             self._retaining.cancel()
             await asyncio.wait([self._retaining])
         if self._beginning is not None:
             self._stopping.set()
             await asyncio.wait([self._beginning])
+        if self._sealing is not None:
+            await self._sealing.stop()
+
+    async def stop(self) -> None:
+        """Stop; seal the records since the last segment."""
+        await self.pause()
         if self._sealing is None or self._sealer is None:
             return
-        await self._sealing.stop()
         try:
             await self.seal_now()
         except (LedgerError, OSError) as error:
@@ -188,3 +211,13 @@ class LedgerMaintenance:
 
 def _make_sealer(ledger: Ledger, folder: Path, ledger_file: Path | None) -> Sealer:
     return Sealer(ledger, folder, write=in_another_process(ledger_file) if ledger_file else None)
+
+
+def make_maintenance(
+    ledger: SqliteLedger, settings: BrokerSettings, sealed: Ledger | None = None
+) -> LedgerMaintenance:
+    """Make the maintenance of a broker's ledger; `lead` tells it clock, jobs and health."""
+    own, path = settings.ledger, ledger.path
+    return LedgerMaintenance(
+        ledger, settings.data, own, time.time, lambda: lambda record: False, None, sealed, path
+    )

@@ -75,6 +75,17 @@ class MemberChannel:
                         # The node may have just connected, or lost its connection.
                         continue
 
+    async def call(self, subject: str, within: float) -> Content:
+        """Send an empty request to a subject outside of the cluster's; return the answer.
+
+        Raises TimeoutError.
+        """
+        with self._inbox() as (inbox, answers):
+            self._nats.send(subject.encode(), [b"", b"", inbox.encode()])
+            self._nats.flush()
+            async with asyncio.timeout(within):
+                return await answers.get()
+
     async def ask_all(self, kind: str, within: float, most: int, **content: Any) -> list[Content]:
         """Ask every node; return the answers that come in time, at most so many."""
         found: list[Content] = []

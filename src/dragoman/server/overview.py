@@ -132,6 +132,7 @@ class Overview:
             "latency": {n: percentile(counts, share) for n, share in _SHARES.items()},
             "faults": dict(self.statistics.faults.most_common(10)),
             "links": self._links(),
+            "cluster": self._cluster(),
             "ledger": self.ledger(),
             "loop_lag": round(self.lag.last, 4),
             "memory": resident_bytes(),
@@ -159,6 +160,11 @@ class Overview:
     def hidden_services(self) -> list[str]:
         """Return the built-in services, which lists leave out."""
         return sorted(self.view.builtin_only())
+
+    def _cluster(self) -> dict[str, Any] | None:
+        """Return this node and its cluster; None: the broker is alone."""
+        row = self.view.cluster()
+        return None if row is None else asdict(row) | {"has_quorum": row.state.has_quorum}
 
     def _links(self) -> list[dict[str, Any]]:
         return [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect
+from dragoman.core.effects import Effect
 from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
@@ -21,7 +21,7 @@ from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.atomic_file import make_folder
 from dragoman.ledger.audit import read_key
-from dragoman.ledger.base import Entry, LedgerError
+from dragoman.ledger.base import LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.node_segments import NodeSegments
 from dragoman.ledger.replicated import ReplicatedLedger, open_replica
@@ -44,9 +44,9 @@ from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
 from dragoman.server.key_tasks import KeyTasks
-from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership
+from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership, write_last
 from dragoman.server.lease import LeaseHolder
-from dragoman.server.ledger_maintenance import LedgerMaintenance
+from dragoman.server.ledger_maintenance import LedgerMaintenance, make_maintenance
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.ledger_watch import LedgerWatch
 from dragoman.server.limit_rules import declare_limits
@@ -105,6 +105,8 @@ class Server:
         #: Whether this node was told to end its role.
         self._ends_role = False
         self._draining: asyncio.Task[None] | None = None
+        #: That of a node, which also runs while it is a standby.
+        self._maintenance: LedgerMaintenance | None = None
         self._logs = LogBuffer()
         #: The last record of the snapshot at start; 0: there was none.
         self._covered = 0
@@ -162,10 +164,13 @@ class Server:
         if self._ends_role:
             return
         keep = self.settings.limits.finished_jobs
-        store = await member.until_leading(ledger, self._snapshots(), keep)
-        if store is None:
-            return
+        sealed = NodeSegments(ledger, lambda: member.role is Role.LEADER)
+        self._maintenance = maintenance = make_maintenance(ledger, self.settings, sealed)
+        maintenance.start_sealing()
         try:
+            store = await member.until_leading(ledger, self._snapshots(), keep)
+            if store is None:
+                return
             broker, clock, first = await asyncio.to_thread(self._recover, ledger, store)
             await member.fence(ledger, first)
             await member.close_pass_through()
@@ -173,6 +178,9 @@ class Server:
         except LEADERSHIP_ENDS as error:
             self._begin_again = not self._asked_to_stop
             log.error("this node no longer leads; it follows the next leader", error=str(error))
+        finally:
+            self._maintenance = None
+            await maintenance.stop()
 
     def _read_inventory(self) -> Inventory:
         """Read the inventory. A broken file is a usage error that names the file and the line."""
@@ -224,9 +232,10 @@ class Server:
         self, recovered: RecoveredStore, limits: Limits, records: int
     ) -> tuple[Broker, Clock, list[Effect]]:
         store = recovered.store
+        wall = time.time if self.leadership is None else self.leadership.time.now
         if not self.settings.accept_clock:
-            require_plausible(store, time.time(), self.settings.largest_clock_jump)
-        clock = Clock(at_least=store.last_at)
+            require_plausible(store, wall(), self.settings.largest_clock_jump)
+        clock = Clock(store.last_at, wall)
         broker, first = resume(store, clock.now(), limits, self._describe_start())
         if trouble := describe_clock(store, clock, self.settings.largest_clock_jump):
             log.warning(trouble)
@@ -269,16 +278,7 @@ class Server:
         loop.is_stopping = self._ends_role
         if guard is not None:
             guard.attach(loop, body_codecs())
-        maintenance = LedgerMaintenance(
-            ledger,
-            settings.data,
-            settings.ledger,
-            clock.now,
-            lambda: NeededRecords(broker.state.store),
-            loop.health,
-            None if member is None else NodeSegments(ledger),
-            ledger.path,
-        )
+        maintenance = self._maintenance or make_maintenance(ledger, settings)
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)
         queries = LedgerQueries(ledger.path, body_codecs())
         builtin, overview = self._make_builtin(hub, inventory, loop, guard, control, queries)
@@ -305,7 +305,9 @@ class Server:
             self.settings = pinned(settings, links.endpoints())
             on_ready(links.endpoints())
             overview.lag.start()
-            maintenance.start()
+            maintenance.lead(clock.now, lambda: NeededRecords(broker.state.store), loop.health)
+            if member is None:
+                maintenance.start_sealing()
             snapshots.start(loop.health)
             audit.start(loop.health)
             hooks.start(loop.health)
@@ -317,7 +319,9 @@ class Server:
                 member.serves(links.endpoints(), loop.halt)
             await loop.run(first, is_written=member is not None)
         except LEADERSHIP_ENDS:
-            await _stop_all(audit, maintenance, snapshots)
+            await maintenance.pause()
+            await audit.stop()
+            await snapshots.stop()
             raise
         finally:
             await watch.stop()
@@ -332,9 +336,12 @@ class Server:
             if spans is not None:
                 await asyncio.to_thread(spans.close)
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
-        await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
-        await _stop_all(audit, maintenance)
-        if member is not None:
+        await write_last(ledger, stopped, is_alone=member is None)
+        await audit.stop()
+        if member is None:
+            await maintenance.stop()
+        else:
+            await maintenance.pause()
             await member.hand_over()
         await snapshots.stop()
         await asyncio.to_thread(self._take_snapshot, broker, ledger)
@@ -482,11 +489,6 @@ class Server:
                 break
             await asyncio.sleep(0.05)
         loop.stop()
-
-
-async def _stop_all(*parts: AuditExport | LedgerMaintenance | BackgroundSnapshots) -> None:
-    for part in parts:
-        await part.stop()
 
 
 def _attach(loop: Loop, view: BrokerView, overview: Overview) -> None:

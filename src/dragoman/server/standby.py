@@ -13,9 +13,10 @@ import structlog
 
 from dragoman.core.job_store import JobStore
 from dragoman.core.recovery import fold
-from dragoman.ledger.base import LedgerUnavailable
+from dragoman.ledger.base import LedgerFull, LedgerUnavailable
 from dragoman.ledger.replicated import Applied, ReplicatedLedger
 from dragoman.ledger.snapshots import Snapshots
+from dragoman.server.cluster_clock import ClusterClock
 from dragoman.server.lease import Lease, LeaseHolder, LeaseLost
 from dragoman.server.store_recovery import recover_store
 
@@ -25,6 +26,8 @@ log = structlog.get_logger("dragoman.standby")
 _LOOK_EVERY: Final = 0.1
 _MEASURE_EVERY: Final = 1.0
 _RETRY_AFTER: Final = 0.2
+#: Messages that a standby may be behind while it hears the leader's clock.
+_LIVE: Final = 64
 
 
 class Standby:
@@ -38,6 +41,7 @@ class Standby:
         keep: int,
         *,
         not_before: float = 0.0,
+        settle: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -48,6 +52,8 @@ class Standby:
             snapshots: where the fold may begin.
             keep: the number of finished jobs that the fold keeps.
             not_before: until then other nodes may take the lease first.
+            settle: seconds that a node without records leaves the lead of a new cluster to
+                others: one of them may have a restored ledger.
             clock: a clock that never goes back.
 
         """
@@ -56,6 +62,7 @@ class Standby:
         self._snapshots = snapshots
         self._keep = keep
         self._not_before = not_before
+        self._settle = settle
         self._clock = clock
         self._stopping = threading.Event()
         #: Who leads, as this node knows.
@@ -66,6 +73,9 @@ class Standby:
         #: Whether the stream and the lease could be read the last time.
         self.is_connected = False
         self.store = JobStore()
+        #: The leader's clock, and whether messages come as they are written.
+        self.time = ClusterClock()
+        self._is_live = False
 
     def stop(self) -> None:
         """Let `run` end."""
@@ -80,13 +90,24 @@ class Standby:
         self.recover()
         log.info("standby", records=self._ledger.last_seq)
         while not self._stopping.is_set():
-            try:
-                if self.step(_LOOK_EVERY):
-                    return True
-                self._note_connected(None)
-            except (LedgerUnavailable, OSError) as error:
-                self._note_connected(error)
-                self._stopping.wait(_RETRY_AFTER)
+            if self.attempt(_LOOK_EVERY):
+                return True
+        return False
+
+    def attempt(self, at_most: float) -> bool:
+        """Make a step; wait a little if the stream does not answer or the disk is full."""
+        try:
+            if self.step(at_most):
+                return True
+            self._note_connected(None)
+        except (LedgerUnavailable, OSError) as error:
+            self._note_connected(error)
+            self._stopping.wait(_RETRY_AFTER)
+        except LedgerFull as error:
+            self._note_connected(error)
+            self._stopping.wait(_RETRY_AFTER)
+            # Messages before the one that found no space are in the copy, and not in the fold.
+            self.recover()
         return False
 
     def step(self, at_most: float) -> bool:
@@ -97,12 +118,21 @@ class Standby:
         if self.holder is not None:
             self._not_before = 0.0  # another node had its chance
         is_free = self.holder is None and self._clock() >= self._not_before
+        if is_free and self._is_new():
+            self._settle, wait = 0.0, self._settle
+            self._not_before = self._clock() + wait
+            is_free = not wait
         return is_free and self._take_over(at_most)
+
+    def _is_new(self) -> bool:
+        """Tell whether neither this node nor the cluster has a record."""
+        return not self._ledger.last_seq and not self._ledger.place.stream
 
     def _measure_lag(self) -> None:
         if self._clock() >= self._looks_at:
             self._looks_at = self._clock() + _MEASURE_EVERY
             self.lag = max(0, self._ledger.stream.last_sequence() - self._ledger.place.stream)
+            self._is_live = self._is_live or self.lag <= _LIVE
 
     def _take_over(self, at_most: float) -> bool:
         """Take the lease, then everything that the stream has."""
@@ -136,10 +166,13 @@ class Standby:
             if applied.is_new_start:
                 self.store = JobStore(is_cut=self._ledger.first_seq > 1)
             fold(applied.records, self._keep, self.store)
+            if applied.records and self._is_live and self.holder is not None:
+                self.time.hear(applied.records[-1].at)
 
     def _note_connected(self, error: Exception | None) -> None:
         if error is not None and self.is_connected:
-            log.warning("the ledger's stream does not answer; the standby waits", error=str(error))
+            log.warning("the standby cannot follow the leader and tries again", error=str(error))
         elif error is None and not self.is_connected:
             log.info("the standby follows the leader", last_record=self._ledger.last_seq)
         self.is_connected = error is None
+        self._is_live = self._is_live and self.is_connected

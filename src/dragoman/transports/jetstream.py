@@ -44,6 +44,15 @@ class JetStreamMessage(NamedTuple):
     data: bytes
 
 
+class StreamServers(NamedTuple):
+    """The servers that have a copy of a stream, as its leader knows them."""
+
+    leader: str
+    #: The servers whose copies are complete, the leader among them; and the others.
+    current: tuple[str, ...]
+    behind: tuple[str, ...]
+
+
 class JetStream:
     """One stream. Large messages are stored as atomic batches of pieces."""
 
@@ -166,6 +175,11 @@ class JetStream:
         """Return the oldest kept sequence."""
         return max(1, int(self._state()["first_seq"]))
 
+    def servers(self) -> StreamServers:
+        """Return which servers have the stream. Raises TimeoutError if it has no leader."""
+        info = self._connection.run(self._ask("INFO", {}), REQUEST * 2)
+        return stream_servers(info.get("cluster") or {})
+
     def _state(self) -> Json:
         info = self._connection.run(self._ask("INFO", {}), REQUEST * 2)
         return dict(info["state"])
@@ -262,6 +276,19 @@ class _JetStreamReader:
         if self._subscription is not None:
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
+
+
+def stream_servers(found: Json) -> StreamServers:
+    """Read the part of a stream's description about its servers."""
+    leader, others = str(found.get("leader", "")), found.get("replicas") or []
+    is_current = {str(each["name"]): _is_current(each) for each in others}
+    current = [leader, *(name for name, current in is_current.items() if current)]
+    behind = [name for name, current in is_current.items() if not current]
+    return StreamServers(leader, tuple(sorted(filter(None, current))), tuple(sorted(behind)))
+
+
+def _is_current(replica: Json) -> bool:
+    return bool(replica.get("current")) and not replica.get("offline")
 
 
 def _count(headers: Headers) -> tuple[int, int]:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 #: The user of the brokers at their own server, and of the servers among each other.
 LEDGER_USER: Final = "ledger"
 _ROUTE_USER: Final = "route"
+#: The user that manages the cluster itself.
+SYSTEM_USER: Final = "system"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PLACE: Final = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5}")
 _SECRET: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{8,512}")
@@ -66,15 +68,27 @@ def ledger_password(token: str) -> str:
     return _derive(check_token(token), LEDGER_USER)
 
 
+def system_password(token: str) -> str:
+    """Derive the password of the system account, which can remove a member."""
+    return _derive(check_token(token), SYSTEM_USER)
+
+
 def cluster_lines(member: NatsCluster, data: Path) -> list[str]:
     """Return the lines of the configuration. Raises ValueError for text that cannot be written."""
     return [
         f"server_name: {check_name(member.node)}",
         # An acknowledgement of the quorum means: on the disks, not only in their caches.
         f'jetstream {{ store_dir: "{data.resolve()}", sync_interval: always }}',
-        f'authorization {{ user: {LEDGER_USER}, password: "{ledger_password(member.token)}" }}',
+        f"authorization {{ users: [{_user(LEDGER_USER, ledger_password(member.token))}] }}",
+        # The system account can remove a member that is gone for ever.
+        f"accounts {{ SYS {{ users: [{_user(SYSTEM_USER, system_password(member.token))}] }} }}",
+        "system_account: SYS",
         *(_route_lines(member) if member.join else ()),
     ]
+
+
+def _user(name: str, password: str) -> str:
+    return f'{{ user: {name}, password: "{password}" }}'
 
 
 def _route_lines(member: NatsCluster) -> list[str]:

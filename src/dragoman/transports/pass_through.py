@@ -24,6 +24,9 @@ _UNSENT: Final = 256 * 1024
 #: Seconds that a connection waits for a broker to pass it to, and one attempt to reach it.
 PATIENCE: Final = 5.0
 _CONNECT_WITHIN: Final = 2.0
+#: Seconds that a refused peer has to read the answer; and its time to wait until then.
+_LINGER: Final = 0.3
+_REFUSED_AFTER: Final = PATIENCE - 2 * _LINGER
 #: Seconds between two looks for a broker.
 _LOOK_EVERY: Final = 0.05
 _NO_FAR_END: Final = "not connected"
@@ -58,14 +61,22 @@ class PassedConnection(AcceptedConnection):
         self.owner.greeted(self)
         self.resume_for(_NO_FAR_END)
 
+    def refuse(self, answer: bytes) -> None:
+        """Answer instead of a broker, and close. What the peer sent is read, and dropped."""
+        self.resume_for(_NO_FAR_END)
+        self.transport.write(answer)
+        # A connection that is closed with unread bytes is reset, and the answer lost.
+        asyncio.get_running_loop().call_later(_LINGER, self.transport.close)
+
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""
-        assert self.far is not None
-        self.far.transport.write(data)
+        if self.far is not None:
+            self.far.transport.write(data)
 
     def eof_received(self) -> bool:
         """Pass the end of this direction on; the other direction stays open."""
-        assert self.far is not None
+        if self.far is None:
+            return False
         self.has_ended = True
         return self.far.finish()
 
@@ -158,8 +169,12 @@ class PassThroughListener(Listener[PassedConnection]):
         target: Target,
         announce: Announce | None = None,
         limits: ConnectionLimits | None = None,
+        refusal: bytes = b"",
+        refused_after: float = _REFUSED_AFTER,
     ) -> None:
         super().__init__(endpoints, limits or ConnectionLimits(greeting=PATIENCE))
+        #: What a peer gets if there is no broker for it in time; empty: it is cut.
+        self._refusal, self._refused_after = refusal, refused_after
         self._target = target
         self._announce = announce
         self._joining: set[asyncio.Task[None]] = set()
@@ -187,7 +202,12 @@ class PassThroughListener(Listener[PassedConnection]):
 
     async def _join(self, connection: PassedConnection) -> None:
         """Connect to the broker, and try again until the peer's time to wait is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._refused_after
         while not connection.transport.is_closing():
+            if self._refusal and loop.time() >= until:
+                connection.refuse(self._refusal)
+                return
             address = self._target()
             if address is not None:
                 try:

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.core.view import Totals
+from dragoman.core.view import ClusterState, Totals
 from dragoman.web.measurements import MOST_SERVICES, MeasuredBroker, measurements
 from dragoman.web.problems import Problem
 from dragoman.web.view_routes import ViewRoutes, ViewSource
@@ -86,6 +86,7 @@ class Collector:
         yield GaugeMetricFamily("dragoman_cluster_epoch", "Term of the leader", value=row.epoch)
         text = "Messages of the ledger's stream that this node has not applied"
         yield GaugeMetricFamily("dragoman_cluster_lag", text, value=row.lag)
+        yield from cluster_state(row.state)
 
     def _services(self) -> Iterator[Metric]:
         rows = sorted(self._view.services(), key=lambda row: (-row.queued, row.name))
@@ -130,6 +131,23 @@ class Collector:
             for reason, number in sorted(row.refused.items()):
                 refused.add_metric([row.name, reason], number)
         yield refused
+
+
+def cluster_state(state: ClusterState) -> Iterator[Metric]:
+    """Yield what the leader knows of all nodes."""
+    yield GaugeMetricFamily("dragoman_cluster_nodes", "Nodes by the settings", value=state.size)
+    text = "Nodes that answer; their value is the last record of their copy"
+    members = [(each.node, float(each.last)) for each in state.members]
+    yield _gauge("dragoman_cluster_member_seq", text, "node", members)
+    text = "Messages of the ledger's stream that a node has not applied"
+    lags = [(each.node, float(each.lag)) for each in state.members]
+    yield _gauge("dragoman_cluster_member_lag", text, "node", lags)
+    text = "Whether a server's copy of the ledger's stream is complete"
+    servers = [(name, 1.0) for name in state.stream_current]
+    servers += [(name, 0.0) for name in state.stream_behind]
+    yield _gauge("dragoman_cluster_server_current", text, "server", servers)
+    text = "Whether a majority of the servers has a complete copy"
+    yield GaugeMetricFamily("dragoman_cluster_quorum", text, value=float(state.has_quorum))
 
 
 def _gauge(name: str, text: str, label: str, rows: Iterable[tuple[str, float]]) -> Metric:

@@ -58,6 +58,21 @@ function faults(d) {
   ], rows);
 }
 
+const NODES = [
+  { name: "Node", of: (n) => n.node },
+  { name: "Role", of: (n) => n.role },
+  { name: "Last record", num: true, of: (n) => count(n.last) },
+  { name: "Behind", num: true, of: (n) => count(n.lag) },
+];
+
+function cluster(d) {
+  if (!d.cluster) return [];
+  const { state } = d.cluster, missing = state.size - state.members.length;
+  const copies = state.stream_behind.length ? `copies behind or offline: ${state.stream_behind.join(", ")}` : `complete copies: ${state.stream_current.join(", ")}`;
+  const text = `Term ${d.cluster.epoch}. The stream is led by ${state.stream_leader || "no server"}; ${copies}.${missing > 0 ? ` ${missing} of ${state.size} nodes do not answer.` : ""}${d.cluster.has_quorum ? "" : " There is no majority of complete copies."}`;
+  return [panel("Cluster", table("Nodes of the cluster", NODES, state.members), h("div", { class: "body" }, text))];
+}
+
 export async function overviewPage({ root, signal, onLive, onNews }) {
   fill(root, head("Overview"), panel("", loading()));
   const top = h("div", { class: "cards" }), charts = h("div", { class: "grid" }), rest = h("div", { class: "grid" });
@@ -65,7 +80,7 @@ export async function overviewPage({ root, signal, onLive, onNews }) {
   const draw = (d) => {
     fill(top, cards(d));
     fill(rest, panel("Broker and ledger", h("div", { class: "body" }, ledger(d))),
-      panel("Faults", h("div", { class: "body" }, faults(d))), panel("Links", table("Links", LINKS, d.links)));
+      panel("Faults", h("div", { class: "body" }, faults(d))), panel("Links", table("Links", LINKS, d.links)), ...cluster(d));
   };
   const load = async () => {
     const d = await get("/v1/overview", {}, signal);

@@ -26,6 +26,11 @@ def test_members_from_a_newer_version_are_left_out() -> None:
         (Schedule("n", "a", every=1, catch_up="some"), "catch_up must be none, last, all"),
         (Schedule("n", "a", every=1, overlap="queue"), "overlap must be skip or allow"),
         (Schedule("n", "a", every=1, jitter=-1), "jitter"),
+        (Schedule("n", "a", every=10.0), "every must be a whole number, not 10.0"),  # type: ignore[arg-type]
+        (Schedule("n", "a", every=True), "every must be a whole number, not True"),
+        (Schedule("n", ["a"], every=1), r"service must be text, not \['a'\]"),  # type: ignore[arg-type]
+        (Schedule("n", "a\ud800", every=1), "printable"),
+        (Schedule("n", "a", every=1, timeout="1"), "timeout must be a number of seconds"),  # type: ignore[arg-type]
     ],
 )
 def test_a_refusal_says_what_is_wrong(schedule: Schedule, message: str) -> None:

@@ -93,6 +93,7 @@ def test_a_schedule_is_paused_resumed_and_removed(broker: LocalBroker, client: C
         ({}, "either cron or every"),
         ({"every": 5, "colour": "blue"}, "no 'colour'"),
         ({"every": 5, "options": {"retrys": 1}}, "unknown option 'retrys'"),
+        ({"every": 10.0}, "every must be a whole number"),
     ],
 )
 def test_a_schedule_that_cannot_be_meant_is_refused(

@@ -15,6 +15,13 @@ CATCH_UPS: Final = ("none", "last", "all")
 #: If the last job has not ended at a tick: submit nothing, or submit nevertheless.
 OVERLAPS: Final = ("skip", "allow")
 _LONGEST_NAME: Final = 100
+#: Members that reach records or the dispatch as they are, and the type of each in words.
+_TYPES: Final = (
+    ("text", (str,), ("name", "service", "task", "cron", "zone", "target", "catch_up", "overlap")),
+    ("a whole number", (int,), ("every", "priority")),
+    ("a number of seconds", (int, float), ("jitter",)),
+    ("a number of seconds", (int, float, type(None)), ("timeout",)),
+)
 
 
 @value
@@ -48,11 +55,12 @@ class Schedule:
 
 def check_schedule(schedule: Schedule) -> None:
     """Raise ValueError if a schedule cannot be meant. The cron expression is not checked here."""
+    _check_types(schedule)
     name = schedule.name
     if not name or len(name) > _LONGEST_NAME or not name.isprintable() or " " in name:
         raise ValueError(f"the name must be 1 to {_LONGEST_NAME} characters without spaces")
-    if not schedule.service:
-        raise ValueError(f"schedule {name}: name a service")
+    if not (schedule.service and schedule.service.isprintable() and schedule.task.isprintable()):
+        raise ValueError(f"schedule {name}: name a service, in printable characters")
     if bool(schedule.cron) == bool(schedule.every):
         raise ValueError(f"schedule {name}: set either cron or every")
     if schedule.every < 0:
@@ -63,6 +71,15 @@ def check_schedule(schedule: Schedule) -> None:
         raise ValueError(f"schedule {name}: overlap must be {' or '.join(OVERLAPS)}")
     if not 0 <= schedule.jitter <= 86_400:
         raise ValueError(f"schedule {name}: jitter must be 0 s to a day")
+
+
+def _check_types(schedule: Schedule) -> None:
+    """Refuse other types: a record with one could not be stored, and would stop the broker."""
+    for words, types, names in _TYPES:
+        for each in names:
+            given = getattr(schedule, each)
+            if not isinstance(given, types) or isinstance(given, bool):
+                raise ValueError(f"schedule {schedule.name}: {each} must be {words}, not {given!r}")
 
 
 def schedule_text(schedule: Schedule) -> str:

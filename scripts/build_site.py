@@ -15,7 +15,7 @@ from scripts import site_reference
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "build" / "site-source"
 PATTERNS = (
-    *("*.md", "docs/**/*.md", "docs/**/*.png", "docs/**/*.svg", "examples/**/*.md"),
+    *("*.md", "docs/**/*.md", "docs/**/*.webp", "docs/**/*.svg", "examples/**/*.md"),
     *("deploy/**/*.md", "src/**/*.md"),
 )
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from dragoman import Worker
+from dragoman import Retry, Worker
 from dragoman.testing.harness import LocalBroker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -110,6 +110,19 @@ def network_worker(url: str, stop: threading.Event, **more: Any) -> Worker:
         while not job.is_cancelled and not stop.is_set():
             stop.wait(0.02)
         return "stopped"
+
+    @worker.task
+    def count(job: Any) -> str:
+        """Report some steps."""
+        for number in range(1, 4):
+            job.progress(f"step {number}")
+            stop.wait(0.1)
+        return "done"
+
+    @worker.task(retries=Retry(1, backoff=0.01), retry_on=(ConnectionError,))
+    def doomed(host: str) -> None:
+        """Fail however often it is tried."""
+        raise ConnectionError(f"{host}: no route")
 
     @worker.task
     def confirm(change: str, job: Any) -> str:

@@ -30,6 +30,19 @@ def test_a_call_is_task_and_arguments() -> None:
     assert body == Body("dcp", (b"", b"add", msgpack.packb([[2], {"y": 3}])))
 
 
+def test_headers_travel_in_a_note() -> None:
+    call = Call("add", (2,), headers={"traceparent": "00-ab-cd-01"})
+    body = codec.write_call(call)
+    assert body.parts[0] == b'dragoman:{"headers":{"traceparent":"00-ab-cd-01"}}'
+    assert codec.read_call(body) == call
+
+
+@pytest.mark.parametrize("note", [b'dragoman:{"headers":7}', b'dragoman:{"headers":{"a":1}}'])
+def test_what_are_no_headers_does_not_count(note: bytes) -> None:
+    body = codec.write_call(Call("add"))
+    assert codec.read_call(Body("dcp", (note, *body.parts))) == Call("add")
+
+
 def test_raw_requests_are_their_own_data_part() -> None:
     body = codec.write_call(Call(raw=b"\x82\x01"))
     assert body.parts == (b"", b"\x82\x01")

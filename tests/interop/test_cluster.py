@@ -71,6 +71,9 @@ def check_roles(cluster: Cluster, leader: str) -> None:
         found = json.loads(cluster.get(name, "/readyz"))
         assert found == {"status": "ready", "node": name, "role": role, "leader": leader}
     assert 'dragoman_cluster_role{role="leader"} 1.0' in cluster.get(leader, "/metrics")
+    nodes = json.loads(cluster.get(leader, "/v1/cluster"))["nodes"]
+    roles = {each["node"]: each["role"] for each in nodes}
+    assert roles == {name: "leader" if name == leader else "standby" for name in HOSTS}
 
 
 @pytest.mark.timeout(600)

@@ -32,7 +32,14 @@ def job(number: int, first: int) -> list[Entry]:
         record(first, f"j{number}", kind="submitted", state="queued", **about),
         record(first + 1, f"j{number}", kind="dispatched", worker="w", attempt=1, **about),
         record(
-            first + 2, f"j{number}", kind="ended", state=state, fault=fault, worker="w", **about
+            first + 2,
+            f"j{number}",
+            kind="ended",
+            state=state,
+            fault=fault,
+            worker="w",
+            peer="dcp/w" if number == 7 else "zss_backend/w",
+            **about,
         ),
     ]
     return [Entry(each) for each in rows]
@@ -82,6 +89,7 @@ def test_the_next_page_goes_on_where_the_last_one_ended(connection: apsw.Connect
         (HistoryFilter(state="failed"), ["j17", "j13", "j9", "j5", "j1"]),
         (HistoryFilter(fault="task_failed", client="nfp/c17"), ["j17"]),
         (HistoryFilter(dialect="zss", state="failed"), ["j9"]),
+        (HistoryFilter(worker_link="dcp"), ["j7"]),
         (HistoryFilter(text="TASK13"), ["j13"]),
         (HistoryFilter(task="task7"), ["j7"]),
         (HistoryFilter(since=1061.0), ["j21", "j20"]),

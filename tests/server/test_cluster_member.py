@@ -92,6 +92,9 @@ def test_a_cluster_of_one_has_streams_and_answers(tmp_path: Path) -> None:
             member.attach(broker)
             after = await asking.ask("a", "status", 20)
             assert (after["role"], after["leader"], after["epoch"]) == ("leader", "a", 7)
+            assert node.ask_nodes is not None
+            [own] = await node.ask_nodes()
+            assert (own["node"], own["role"], own["epoch"]) == ("a", "leader", 7)
             assert (await asking.ask("a", "mark", 20, seq=1))["mark"] == ""
             assert await asking.ask("a", "step_down", 20) == {"done": True, "node": "a"}
             await asking.ask("a", "origin", 20, source="10.0.0.2:7", origin="10.9.9.9:1", by="b")

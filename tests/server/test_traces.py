@@ -112,13 +112,14 @@ def collector() -> Iterator[str]:
 
 
 @pytest.mark.interop
-def test_a_trace_crosses_the_bridge_and_reaches_a_collector(collector: str) -> None:
+@pytest.mark.parametrize("dialect", ["zss", "dcp"])
+def test_a_trace_crosses_the_bridge_and_reaches_a_collector(collector: str, dialect: str) -> None:
     seen: list[str] = []
     traces = {"endpoint": collector}
     with LocalBroker(
-        "nfp", "zss", "zss_backend", "http", traces=traces, ledger={"seal": False}
+        "dcp", "zss", "zss_backend", "http", traces=traces, ledger={"seal": False}
     ) as broker:
-        url = broker.url("zss", for_workers=True)
+        url = broker.url(dialect, for_workers=True)
         worker = Worker(url, service="math", own_process_beats=False)
 
         @worker.task

@@ -2,6 +2,7 @@
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.source_tree import ROOT
 from tests.web.caller import Caller
 
 from dragoman.core.view import ClusterMemberRow, ClusterState
@@ -68,3 +69,20 @@ def test_the_leader_counts_the_nodes_and_copies_of_its_cluster() -> None:
         ("dragoman_cluster_server_current", "c"): 0.0,
         ("dragoman_cluster_quorum",): 1.0,
     }
+
+
+def test_every_metric_is_in_the_documentation(caller: Caller) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    table = " ".join(line for line in page.splitlines() if line.startswith("| `"))
+    found = caller.get("/metrics").body.decode()
+    names = {family.name for family in text_string_to_metric_families(found)}
+    assert len(names) > 30
+    # The table shortens names that begin alike: `dragoman_job_queue_seconds`, `_run_`.
+    unknown = {n for n in names if n not in table and not _is_shortened(n, table)}
+    assert unknown == set()
+
+
+def _is_shortened(name: str, table: str) -> bool:
+    words = name.split("_")
+    ends = ("_".join(words[number:]) for number in range(2, len(words)))
+    return any(f"`_{end}" in table for end in ends) or f"`_{words[2]}_`" in table

@@ -45,7 +45,7 @@ def search_jobs(
     connection: apsw.Connection, wanted: HistoryFilter, before: int, limit: int
 ) -> HistoryPage:
     """Return the newest jobs before a position: by their end if it is asked for, else by start."""
-    if wanted.state in FINAL or wanted.fault or wanted.worker:
+    if wanted.state in FINAL or wanted.fault or wanted.worker or wanted.worker_link:
         conditions = _conditions(wanted, (Kind.ENDED,))
         return _search(connection, conditions, before, limit, _ended_job)
     last = _last_seq(connection)
@@ -66,6 +66,9 @@ def _conditions(wanted: HistoryFilter, kinds: tuple[str, ...]) -> list[tuple[str
         found.append(("(client = ? OR instr(client, ?) > 0)", [wanted.client, wanted.client]))
     if wanted.dialect:
         found.append(("substr(client, 1, ?) = ?", [len(wanted.dialect) + 1, f"{wanted.dialect}/"]))
+    if wanted.worker_link:
+        start = f"{wanted.worker_link}/"
+        found.append(("substr(peer, 1, ?) = ?", [len(start), start]))
     if wanted.text:
         found.append((f"instr(lower({_TEXT}), ?) > 0", [wanted.text.lower()]))
     if wanted.without and not wanted.service:

@@ -26,6 +26,7 @@ class HistoryFilter:
     client: str = ""
     worker: str = ""
     principal: str = ""
+    #: The dialect of the client.
     dialect: str = ""
     fault: str = ""
     #: Part of the job's id, task, client, worker or detail.
@@ -34,6 +35,8 @@ class HistoryFilter:
     until: float = 0.0
     #: Services that are left out, unless `service` names one.
     without: tuple[str, ...] = ()
+    #: The link of the worker that ended the job.
+    worker_link: str = ""
 
 
 @value

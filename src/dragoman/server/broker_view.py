@@ -17,6 +17,7 @@ from dragoman.core import view
 from dragoman.core.effects import JobStatus
 from dragoman.core.events import Event
 from dragoman.core.family_tree import family_tree
+from dragoman.core.limit_state import rule_name
 from dragoman.core.state import BrokerState
 from dragoman.core.why import Why, why
 from dragoman.dialects.base import Send
@@ -180,6 +181,20 @@ class BrokerView:
     def dead(self, service: str, fault: str, older: float, limit: int) -> list[dict[str, Any]]:
         """Return dead letters, the newest first."""
         return self.queue.dead(service, fault, older, limit) if self.queue else []
+
+    def dead_letters(self) -> int:
+        """Return how many dead letters there are."""
+        return len(self._state.store.queue.dead)
+
+    def limits(self, service: str) -> list[dict[str, str]]:
+        """Return the limits of a service and of its tasks, in words."""
+        rules, base = self._state.store.queue.limits.rules, service.partition("@")[0]
+        found = {"": rules.get(rule_name(base))} | {
+            name.removeprefix(f"task {base} "): limit
+            for name, limit in rules.items()
+            if name.startswith(f"task {base} ")
+        }
+        return [{"task": task, "limit": str(limit)} for task, limit in found.items() if limit]
 
     def resources(self, service: str) -> list[dict[str, Any]]:
         """Return the resources and the workers that own them."""

@@ -150,7 +150,15 @@ class ClusterMember:
         )
         watch.start()
         return ClusterNode(
-            section.node, stream, bucket, LEASE_TTL, passing, publish, SETTLE, lambda: watch.state
+            section.node,
+            stream,
+            bucket,
+            LEASE_TTL,
+            passing,
+            publish,
+            SETTLE,
+            watched=lambda: watch.state,
+            ask_nodes=self._ask_nodes,
         )
 
     async def _ask_all(self) -> list[Content]:
@@ -208,6 +216,13 @@ class ClusterMember:
         assert self._channel is not None
         own = self._settings.cluster.node
         await self._channel.ask(node, "origin", _ANNOUNCE, source=source, origin=origin, by=own)
+
+    async def _ask_nodes(self) -> list[Content]:
+        """Return the state of each node; one that does not answer has the role `silent`."""
+        found = await self._ask_all()
+        missing = max(0, self._settings.cluster.size - len(found))
+        silent: list[Content] = [{"node": "", "role": "silent"}] * missing
+        return [*sorted(found, key=lambda each: str(each["node"])), *silent]
 
     def _handlers(self) -> dict[str, Callable[[Content], Content | None]]:
         return {

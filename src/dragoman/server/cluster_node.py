@@ -1,8 +1,8 @@
 """What a node of a cluster is made of, as the server is told: stream, lease, pass-through."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from dragoman.core.view import ClusterState
 from dragoman.ledger.stream import Stream
@@ -46,3 +46,5 @@ class ClusterNode:
     settle: float = 0.0
     #: Returns what is known of all nodes.
     watched: Callable[[], ClusterState] = ClusterState
+    #: Asks every node for its state.
+    ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None = None

@@ -39,11 +39,15 @@ class ServiceTimes:
 class StatisticsWindow:
     """What happened in a few seconds."""
 
-    __slots__ = ("counts", "failed", "refused", "start", "submitted", "succeeded")
+    __slots__ = (
+        *("counts", "failed", "refused", "running", "start", "submitted", "succeeded", "waiting"),
+    )
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, waiting: int = 0, running: int = 0) -> None:
         self.start = start
         self.submitted = self.succeeded = self.failed = self.refused = 0
+        #: Jobs that wait for their first worker, and those that were sent to one, at the end.
+        self.waiting, self.running = waiting, running
         #: Jobs by the bucket of their total time.
         self.counts = [0] * (len(SECONDS) + 1)
 
@@ -81,6 +85,15 @@ class JobStatistics:
             count = _COUNTS.get(entry.record.kind)
             if count is not None:
                 count(self, entry.record)
+        levels = sum(map(len, self._waiting.values())), len(self._dispatched_at)
+        if levels != ((last.waiting, last.running) if (last := self.newest) else (0, 0)):
+            window = self._window(entries[-1].record.at)
+            window.waiting, window.running = levels
+
+    @property
+    def newest(self) -> StatisticsWindow | None:
+        """The newest window; None: nothing was counted yet."""
+        return self.windows[-1] if self.windows else None
 
     # --- questions ------------------------------------------------------------------------------
 
@@ -103,8 +116,10 @@ class JobStatistics:
 
     def _window(self, at: float) -> StatisticsWindow:
         start = at - at % STEP
-        if not self.windows or self.windows[-1].start < start:
-            self.windows.append(StatisticsWindow(start))
+        last = self.newest
+        if last is None or last.start < start:
+            waiting, running = (last.waiting, last.running) if last else (0, 0)
+            self.windows.append(StatisticsWindow(start, waiting, running))
         return self.windows[-1]
 
     def _times(self, service: str, client: str) -> ServiceTimes:
@@ -120,15 +135,15 @@ class JobStatistics:
         return found
 
     def _submitted(self, record: Record) -> None:
-        self._waiting.setdefault(record.service, {})[record.job] = record.at
         if not _is_own(record):
+            self._waiting.setdefault(record.service, {})[record.job] = record.at
             self._window(record.at).submitted += 1
 
     def _dispatched(self, record: Record) -> None:
-        self._dispatched_at[record.job] = record.at
-        came = self._stop_waiting(record)
         if _is_own(record):
             return
+        self._dispatched_at[record.job] = record.at
+        came = self._stop_waiting(record)
         times = self._times(record.service, record.client)
         times.attempts += 1
         if came:

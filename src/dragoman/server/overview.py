@@ -8,8 +8,9 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from dragoman.server.job_statistics import (
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.loop import Loop
 from dragoman.server.loop_lag import LoopLag
+from dragoman.server.table_series import TableSeries
 
 #: How long a document is fresh, in seconds.
 FRESH: Final = 0.9
@@ -42,6 +44,9 @@ MOST_OPEN: Final = 2000
 #: Reports that are listed.
 MOST_REPORTS: Final = 200
 REPORTS_FOLDER: Final = "reports"
+DAY: Final = 86_400.0
+#: The longest range of one chart, in seconds.
+LONGEST_RANGE: Final = 732 * DAY
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -64,6 +69,10 @@ class Overview:
         self.is_secured = is_secured
         #: Reads how far the ledger is exported; None while nothing is.
         self.sealed_seq: Any = lambda: None
+        #: Returns the other brokers of the mesh, and asks the nodes of the cluster.
+        self._mesh_rows: Callable[[], dict[str, Any]] = lambda: {"broker": "", "neighbours": []}
+        self._ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None = None
+        self._tables = TableSeries(data)
         self._loop = loop
         self._data = data
         self._started_at = loop.clock.now()
@@ -71,6 +80,14 @@ class Overview:
         self._shared: dict[Hashable, tuple[float, Any]] = {}
         self.statistics.restore(loop.broker.state.store.jobs.values())
         loop.listeners.append(self.statistics.durable)
+
+    def follow(
+        self,
+        mesh_rows: Callable[[], dict[str, Any]],
+        ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None,
+    ) -> None:
+        """Show the brokers of a mesh, and the nodes of a cluster if there is one."""
+        self._mesh_rows, self._ask_nodes = mesh_rows, ask_nodes
 
     # --- measurements ---------------------------------------------------------------------------
 
@@ -138,6 +155,8 @@ class Overview:
             "memory": resident_bytes(),
             "cpu_seconds": round(time.process_time(), 2),
             "now": _point(self._current(now)),
+            "dead": self.view.dead_letters(),
+            "troubles": [{"part": t.part, "reason": t.reason} for t in self.view.troubles()],
         }
 
     def services(self) -> list[dict[str, Any]]:
@@ -154,7 +173,8 @@ class Overview:
         now, found = self._loop.clock.now(), []
         for row in self.view.services():
             came = self.statistics.oldest_waiting(row.name)
-            found.append(asdict(row) | {"oldest_age": max(0.0, now - came) if came else 0.0})
+            age = {"oldest_age": max(0.0, now - came) if came else 0.0}
+            found.append(asdict(row) | age | {"limits": self.view.limits(row.name)})
         return found
 
     def hidden_services(self) -> list[str]:
@@ -211,13 +231,41 @@ class Overview:
         first = now - now % STEP - (WINDOWS - 1) * STEP
         known = {window.start: window for window in self.statistics.windows}
         starts = [first + i * STEP for i in range(WINDOWS)]
-        points = [_point(known.get(start) or StatisticsWindow(start)) for start in starts]
+        points, last = [], StatisticsWindow(first)
+        for start in starts:
+            # Without a record nothing changes: the levels stay.
+            last = known.get(start) or StatisticsWindow(start, last.waiting, last.running)
+            points.append(_point(last))
         names = [name for name in points[0] if name != "at"]
         return {
             "step": STEP,
             "from": first,
             **{name: [point[name] for point in points] for name in names},
         }
+
+    async def table_series(self, since: float, until: float) -> dict[str, Any]:
+        """Return a range from the pipeline's tables; 0: until now, a day. Same ranges share."""
+        now = self._loop.clock.now()
+        until = min(until or now, now) // STEP * STEP
+        since = max(min(since or until - DAY, until - STEP), until - LONGEST_RANGE) // STEP * STEP
+        key = ("tables", since, until)
+        read = partial(asyncio.to_thread, self._tables.read, since, until)
+        found: asyncio.Future[dict[str, Any]] = self._share(
+            key, STEP, lambda: asyncio.ensure_future(read())
+        )
+        return await asyncio.shield(found)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the pipeline has written tables."""
+        return self._tables.is_there
+
+    async def cluster(self) -> dict[str, Any]:
+        """Return the nodes of the cluster, as each answers, and the brokers of the mesh."""
+        node = self.view.cluster()
+        nodes = await self._ask_nodes() if self._ask_nodes is not None else []
+        own = asdict(node) if node is not None else None
+        return {"own": own, "nodes": nodes, "mesh": self._mesh_rows()}
 
     def bridges(self) -> list[dict[str, Any]]:
         """Return the ended jobs by the dialects of client and worker."""
@@ -276,6 +324,8 @@ def _point(window: StatisticsWindow) -> dict[str, Any]:
         "succeeded": window.succeeded,
         "failed": window.failed,
         "refused": window.refused,
+        "waiting": window.waiting,
+        "running": window.running,
         "p50": round(percentile(window.counts, 0.5), 4),
         "p95": round(percentile(window.counts, 0.95), 4),
     }

@@ -283,6 +283,7 @@ class Server:
         queries = LedgerQueries(ledger.path, body_codecs())
         builtin, overview = self._make_builtin(hub, inventory, loop, guard, control, queries)
         mesh.attach(loop, builtin.mmi.tasks, overview.view)
+        overview.follow(mesh.rows, None if member is None else member.cluster.ask_nodes)
         runner = ServiceRunner(hub)
         watch = LedgerWatch(ledger, loop)
         snapshots = BackgroundSnapshots(
@@ -374,8 +375,7 @@ class Server:
         declare_schedules(loop, [each.schedule(name) for name, each in settings.schedules.items()])
         declare_limits(loop, settings.services)
         view.has_curve = bool(settings.credentials.curve)
-        is_secured = guard is not None
-        overview = Overview(view, loop, queries, settings.data, is_secured=is_secured)
+        overview = Overview(view, loop, queries, settings.data, is_secured=guard is not None)
         _attach(loop, view, overview)
         internal_client = InternalClient(hub, loop.submit, new_id)
         builtin = BuiltinServices(

@@ -105,6 +105,8 @@ class Application:
             Route("/v1/overview/bridges", history.bridges, methods=get),
             Route("/v1/history/jobs", history.jobs, methods=get),
             Route("/v1/history/records", history.records, methods=get),
+            Route("/v1/history/series", history.series, methods=get),
+            Route("/v1/cluster", history.cluster, methods=get),
             Route("/v1/reports", history.reports, methods=get),
             Route("/v1/reports/{name}", history.report, methods=get),
             Route("/v1/workers", views.workers, methods=get),

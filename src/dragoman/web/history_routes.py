@@ -29,7 +29,10 @@ from dragoman.web.problems import Problem
 from dragoman.web.request_reading import client_name, number, whole_number
 from dragoman.web.view_routes import ViewRoutes, workers_page
 
-_TEXTS: Final = ("state", "service", "task", "client", "worker", "principal", "dialect", "fault")
+_TEXTS: Final = (
+    *("state", "service", "task", "client", "worker", "principal", "dialect", "worker_link"),
+    "fault",
+)
 LONGEST_TEXT: Final = 300
 #: Seconds between two documents of a live stream.
 LIVE_EVERY: Final = 1.0
@@ -73,6 +76,19 @@ class OverviewSource(MeasuredBroker, Protocol):
 
     def series(self) -> dict[str, object]:
         """Return the last hour."""
+        ...
+
+    async def table_series(self, since: float, until: float) -> dict[str, object]:
+        """Return a range of time from the pipeline's tables."""
+        ...
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the pipeline has written tables."""
+        ...
+
+    async def cluster(self) -> dict[str, object]:
+        """Return the nodes of the cluster and the brokers of the mesh."""
         ...
 
     def services(self) -> list[dict[str, object]]:
@@ -173,7 +189,21 @@ class HistoryRoutes:
     async def overview(self, request: Request) -> Response:
         """GET /v1/overview: the broker at a glance, and the last hour."""
         self._views.allow("overview")
-        return answer(self._source.document() | {"series": self._source.series()})
+        source = self._source
+        more = {"series": source.series(), "has_tables": source.has_tables}
+        return answer(source.document() | more)
+
+    async def series(self, request: Request) -> Response:
+        """GET /v1/history/series?since=&until=: a range from the pipeline's tables, else a day."""
+        self._views.allow("overview")
+        since = number(request, "since", 0.0, 0.0, 1e12)
+        until = number(request, "until", 0.0, 0.0, 1e12)
+        return answer(await self._source.table_series(since, until))
+
+    async def cluster(self, request: Request) -> Response:
+        """GET /v1/cluster: the nodes, as each answers, and the brokers of the mesh."""
+        self._views.allow("overview")
+        return answer(await self._source.cluster())
 
     async def live(self, request: Request) -> Response:
         """GET /v1/overview/live: the same without the last hour, once a second (SSE)."""

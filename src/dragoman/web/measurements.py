@@ -128,6 +128,7 @@ def _gauges(broker: MeasuredBroker) -> Iterator[Metric]:
         value = document["ledger"][field]
         if value is not None:
             yield GaugeMetricFamily(metric, text, value=value)
+    yield GaugeMetricFamily("dragoman_dead_letters", "Dead letters", value=document["dead"])
     start = document["started_at"]
     yield GaugeMetricFamily("process_start_time_seconds", "Start of the broker", value=start)
     memory = document["memory"]

@@ -94,13 +94,17 @@ _FILE: Final = _parameter("name", "path", _TEXT, "The file's name.")
 _REPORT: Final = _parameter("name", "path", _TEXT, "The report's name.")
 _KIND: Final = _parameter("kind", "query", {"type": "array", "items": _TEXT}, "Kinds of records.")
 _FILTER: Final = {**_TEXT, "maxLength": LONGEST_TEXT}
+_RANGE: Final = [_parameter(name, "query", _span(0, 1e12)) for name in ("since", "until")]
 _SEARCH: Final = [
     _STATE,
     *(
         _parameter(name, "query", _FILTER)
-        for name in ("service", "task", "client", "worker", "principal", "dialect", "fault", "text")
+        for name in (
+            *("service", "task", "client", "worker", "principal", "dialect", "worker_link"),
+            *("fault", "text"),
+        )
     ),
-    *(_parameter(name, "query", _span(0, 1e12)) for name in ("since", "until")),
+    *_RANGE,
     _parameter("before", "query", _whole(0, 2**62), "Continue before this record."),
     _parameter("limit", "query", _whole(1, LARGEST_PAGE, default=50)),
 ]
@@ -210,6 +214,10 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/history/records": {
         "get": _operation("Search records", {200: "A page, newest first"}, [*_SEARCH, _KIND]),
     },
+    "/v1/history/series": {
+        "get": _operation("A range from the pipeline's tables", {200: "Series"}, _RANGE),
+    },
+    "/v1/cluster": {"get": _operation("Nodes of the cluster, and the mesh", {200: "A row each"})},
     "/v1/overview": {"get": _operation("The broker at a glance", {200: "And the last hour"})},
     "/v1/overview/live": {
         "get": _operation("The same, once a second", {200: "A stream"}, media=_SSE)

@@ -1,13 +1,17 @@
 """The content of DCP bodies: data parts, which the protocol leaves open. See `dialects.parts`.
 
-A body is the tail of a DCP message: metadata parts, an empty part, data parts. The codec ignores
-metadata. DagBox's own services send raw parts.
+A body is the tail of a DCP message: metadata parts, an empty part, data parts. Of the metadata the
+codec reads and writes the headers of a call, in a note. DagBox's own services send raw parts.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from dragoman.dialects import parts
+from dragoman.dialects.dcp.notes import request_note
 from dragoman.dialects.dcp.wire import Tail, data_of
+from dragoman.dialects.notes import write_note
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 
@@ -21,11 +25,14 @@ class DcpBodyCodec:
 
     def read_call(self, body: Body) -> Call:
         """Decode a request."""
-        return parts.read_call(data_of(_tail(body)))
+        call = parts.read_call(data_of(_tail(body)))
+        headers = _headers(body.parts)
+        return replace(call, headers=headers) if headers else call
 
     def write_call(self, call: Call) -> Body:
         """Encode a request."""
-        return Body(NAME, (b"", *parts.call_parts(call)))
+        note = (write_note({"headers": dict(call.headers)}),) if call.headers else ()
+        return Body(NAME, (*note, b"", *parts.call_parts(call)))
 
     def read_answer(self, body: Body) -> Answer:
         """Decode a result."""
@@ -34,6 +41,14 @@ class DcpBodyCodec:
     def write_answer(self, answer: Answer) -> Body:
         """Encode a result."""
         return Body(NAME, (b"", *parts.answer_parts(answer)))
+
+
+def _headers(tail: Tail) -> Mapping[str, str]:
+    """Return the headers in a request's note; what are no headers does not count."""
+    found = (request_note(tail) or {}).get("headers")
+    if not isinstance(found, dict):
+        return {}
+    return {name: text for name, text in found.items() if isinstance(text, str)}
 
 
 def _tail(body: Body) -> Tail:

@@ -39,7 +39,9 @@ class DcpClientSide:
         """Submit a job. The broker recognises a repeated job by its id."""
         if submission.key:
             raise Unsupported("DCP has no idempotency keys: use the same job id instead")
-        tail = (write_note(submission_note(submission)), b"", *call_parts(submission.call))
+        headers = dict(submission.call.headers)
+        note = submission_note(submission) | ({"headers": headers} if headers else {})
+        tail = (write_note(note), b"", *call_parts(submission.call))
         return [self._request(service_bytes(submission.service), tail)]
 
     def ask(self, job: JobId) -> list[Frames]:

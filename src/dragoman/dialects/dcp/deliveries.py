@@ -67,7 +67,10 @@ class Deliveries:
         body = convert_call(self._codecs, effect.body, NAME)
         tail = body.parts
         if body is not effect.body:
-            tail = (write_note(_foreign(effect, now)), *tail)
+            # The codec's own note has the headers of the call.
+            note = request_note(tail)
+            rest = tail if note is None else tail[1:]
+            tail = (write_note((note or {}) | _foreign(effect, now)), *rest)
         elif worker.reads_notes and (resources := resources_of(effect.target)):
             # Only a note can name resources as the target, so the request has one.
             note = (request_note(tail) or {}) | {"resources": resources}

@@ -3,6 +3,7 @@
 import { ApiError, api, loadSession, may, pause, session, stream } from "./api.js";
 import { count, duration, fill, h, tag, trouble } from "./dom.js";
 import { bridgesPage } from "./bridges.js";
+import { clusterPage } from "./cluster.js";
 import { eventsPage } from "./events.js";
 import { filesPage, inventoryPage, reportsPage } from "./inventory.js";
 import { jobPage } from "./job.js";
@@ -20,7 +21,7 @@ const PAGES = [
   ["/jobs", "Jobs", jobsPage, "jobs", (d) => d.queued + d.running],
   ["/services", "Services", servicesPage, "services", (d) => d.services],
   ["/schedules", "Schedules", schedulesPage, "services"],
-  ["/dead", "Dead letters", deadPage, "jobs"],
+  ["/dead", "Dead letters", deadPage, "jobs", (d) => d.dead],
   [null, "Peers"],
   ["/workers", "Workers", workersPage, "workers", (d) => Object.values(d.workers).reduce((a, b) => a + b, 0)],
   ["/nodes", "Nodes", nodesPage, "nodes"],
@@ -32,6 +33,7 @@ const PAGES = [
   ["/audit", "Audit", auditPage, "records"],
   ["/reports", "Reports", reportsPage, "overview"],
   [null, "Broker"],
+  ["/cluster", "Cluster", clusterPage, "overview"],
   ["/inventory", "Inventory", inventoryPage, "inventory"],
   ["/files", "Files", filesPage, "files"],
   ["/security", "Security", securityPage, "overview"],
@@ -125,6 +127,7 @@ function drawLive(document_) {
 export function judge(d) {
   const free = d.ledger.disk_total ? d.ledger.disk_free / d.ledger.disk_total : 1;
   if (d.totals.is_draining) return ["draining", "Stopping"];
+  if (d.troubles?.length) return ["failed", `${d.troubles[0].part}: ${d.troubles[0].reason}`];
   if (free < 0.05) return ["failed", "Disk almost full"];
   if (d.loop_lag > 0.5) return ["pending", `Slow: ${duration(d.loop_lag)} behind`];
   if (d.oldest_age > 60) return ["pending", `Oldest job waits ${duration(d.oldest_age)}`];

@@ -16,6 +16,9 @@ export async function bridgesPage({ root, signal, onNews }) {
   onNews(load);
 }
 
+// ZSS has two links: one for clients, one for workers.
+const spoken = (link) => link.replace("_backend", "");
+
 function matrix(rows) {
   const clients = [...new Set(rows.map((r) => r.client))].sort(), workers = [...new Set(rows.map((r) => r.worker))].sort();
   const cell = (client, worker) => {
@@ -23,10 +26,10 @@ function matrix(rows) {
     if (!found) return h("td", { class: "soft" }, "–");
     const { succeeded = 0, client: _c, worker: _w, ...others } = found;
     const bad = Object.values(others).reduce((a, b) => a + b, 0);
-    return h("td", { class: "cell" }, h("a", { href: href("/jobs", { dialect: client }), title: `${count(succeeded)} succeeded, ${count(bad)} did not` }, count(succeeded + bad), bad ? h("span", { class: "hidden" }, `, ${bad} did not succeed`) : ""),
-      bad ? h("span", { class: "tag bad" }, count(bad)) : "");
+    return h("td", { class: "cell" }, h("a", { href: href("/jobs", { dialect: client, worker_link: worker }), title: `${count(succeeded)} succeeded, ${count(bad)} did not` }, count(succeeded + bad), bad ? h("span", { class: "hidden" }, `, ${bad} did not succeed`) : ""),
+      bad ? h("a", { class: "tag bad", href: href("/jobs", { dialect: client, worker_link: worker, state: others.failed ? "failed" : "" }) }, count(bad)) : "");
   };
   return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Jobs by dialect of client and worker" }, h("table", { class: "matrix" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Client \\ worker"), workers.map((w) => h("th", { scope: "col", class: "num" }, w)))),
-    h("tbody", {}, clients.map((c) => h("tr", {}, h("th", { scope: "row" }, c), workers.map((w) => cell(c, w)))))));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Client \\ worker"), workers.map((w) => h("th", { scope: "col", class: "num" }, spoken(w))))),
+    h("tbody", {}, clients.map((c) => h("tr", {}, h("th", { scope: "row" }, spoken(c)), workers.map((w) => cell(c, w)))))));
 }

@@ -1,4 +1,6 @@
-// Small charts of our own: lines over time as SVG, and bars.
+// Small charts of our own: lines over time as SVG, drawn at their real width, and bars.
+
+import { h } from "./dom.js";
 
 const NS = "http://www.w3.org/2000/svg";
 function s(name, attributes = {}, ...children) {
@@ -16,32 +18,64 @@ export function roundUp(n) {
 }
 
 const pad = (n) => String(n).padStart(2, "0");
-const minute = (at) => { const d = new Date(at * 1000); return `${pad(d.getHours())}:${pad(d.getMinutes())}`; };
+function moment(at, span) {
+  const d = new Date(at * 1000), minute = `${pad(d.getHours())}:${pad(d.getMinutes())}`;
+  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`.slice(5);
+  if (span > 2 * 86400) return day;
+  return span > 12 * 3600 ? `${day} ${minute}` : span < 900 ? `${minute}:${pad(d.getSeconds())}` : minute;
+}
 
-/** Lines over time. series: [{name, values, css, filled}]; label says it all for screen readers. */
-export function lines({ from, step, series, label, format = String }) {
-  const width = 720, height = 180, left = 52, right = 8, top = 8, bottom = 22;
+const HEIGHT = 190, LEFT = 56, RIGHT = 10, TOP = 10, BOTTOM = 24;
+
+function plot({ from, step, series, label, format }, width) {
   const highest = roundUp(Math.max(0, ...series.flatMap((each) => each.values)));
-  const number = series[0].values.length;
-  const x = (i) => left + (i / Math.max(1, number - 1)) * (width - left - right);
-  const y = (v) => top + (1 - v / highest) * (height - top - bottom);
-  const chart = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const share of [0, 0.5, 1]) {
-    const at = y(highest * share);
-    chart.append(s("line", { class: "rule", x1: left, x2: width - right, y1: at, y2: at }));
-    chart.append(s("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, format(highest * share)));
-  }
+  const number = series[0].values.length, span = step * number;
+  const x = (i) => LEFT + (i / Math.max(1, number - 1)) * (width - LEFT - RIGHT);
+  const y = (v) => TOP + (1 - v / highest) * (HEIGHT - TOP - BOTTOM);
+  const chart = s("svg", { class: "chart", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const i = Math.round(share * (number - 1));
-    const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    chart.append(s("text", { x: x(i), y: height - 4, "text-anchor": anchor }, minute(from + i * step)));
+    const at = y(highest * share);
+    chart.append(s("line", { class: share ? "rule" : "rule base", x1: LEFT, x2: width - RIGHT, y1: at, y2: at }));
+    if (share * 2 % 1 === 0) chart.append(s("text", { x: LEFT - 8, y: at + 4, "text-anchor": "end" }, format(highest * share)));
+  }
+  const marks = Math.max(2, Math.min(6, Math.floor(width / 110)));
+  for (let k = 0; k <= marks; k++) {
+    const i = Math.round((k / marks) * (number - 1)), anchor = k === 0 ? "start" : k === marks ? "end" : "middle";
+    chart.append(s("text", { x: x(i), y: HEIGHT - 6, "text-anchor": anchor }, moment(from + i * step, span)));
   }
   for (const { values, css, filled } of series) {
     const points = values.map((v, i) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`);
-    if (filled) chart.append(s("path", { class: `area ${css}`, d: `M${left},${y(0)}L${points.join("L")}L${x(number - 1)},${y(0)}Z` }));
+    if (filled) chart.append(s("path", { class: `area ${css}`, d: `M${LEFT},${y(0)}L${points.join("L")}L${x(number - 1)},${y(0)}Z` }));
     chart.append(s("path", { class: css, d: `M${points.join("L")}` }));
   }
-  return chart;
+  const cursor = s("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 });
+  chart.append(cursor);
+  return { chart, cursor, x, index: (px) => Math.max(0, Math.min(number - 1, Math.round(((px - LEFT) / (width - LEFT - RIGHT)) * (number - 1)))) };
+}
+
+/** Lines over time. series: [{name, values, css, filled}]; label says it all for screen readers. */
+export function lines({ format = String, ...given }) {
+  const wanted = { format, ...given }, read = h("div", { class: "readout", "aria-hidden": "true" });
+  const box = h("div", { class: "chart-box" }, read);
+  let drawn = null, width = 0;
+  const draw = () => {
+    const found = Math.max(220, Math.round(box.clientWidth));
+    if (found === width) return;
+    width = found;
+    drawn?.chart.remove();
+    drawn = plot(wanted, width);
+    box.append(drawn.chart);
+  };
+  new ResizeObserver(draw).observe(box);
+  box.addEventListener("pointermove", (event) => {
+    if (!drawn) return;
+    const i = drawn.index(event.clientX - box.getBoundingClientRect().left), at = drawn.x(i);
+    drawn.cursor.setAttribute("x1", at);
+    drawn.cursor.setAttribute("x2", at);
+    read.textContent = [moment(wanted.from + i * wanted.step, Math.min(86400, wanted.step * 1e4)), ...wanted.series.map((each) => `${each.name} ${format(each.values[i])}`)].join(" · ");
+  });
+  box.addEventListener("pointerleave", () => { read.textContent = ""; drawn?.cursor.setAttribute("x1", -9); drawn?.cursor.setAttribute("x2", -9); });
+  return box;
 }
 
 /** A bar of a share between 0 and 1. */

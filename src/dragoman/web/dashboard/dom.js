@@ -42,14 +42,18 @@ export function bytes(n) {
   return `${unit && n < 100 ? n.toFixed(1) : Math.round(n)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
+function parts(seconds, large, largeName, small, smallName) {
+  const rest = Math.floor((seconds % large) / small);
+  return `${Math.floor(seconds / large)} ${largeName}${rest ? ` ${rest} ${smallName}` : ""}`;
+}
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "";
   if (seconds < 0.0005) return "0 ms";
   if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  if (seconds < 3600) return parts(seconds, 60, "min", 1, "s");
+  if (seconds < 86400) return parts(seconds, 3600, "h", 60, "min");
+  return parts(seconds, 86400, "d", 3600, "h");
 }
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
@@ -118,7 +122,7 @@ export function trouble(error, again) {
 export function table(label, columns, rows) {
   return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label },
     h("table", {},
-      h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : null }, c.name || h("span", { class: "hidden" }, "Actions"))))),
+      h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : null, title: c.about ?? null }, c.name || h("span", { class: "hidden" }, "Actions"))))),
       h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((c, i) => h(i ? "td" : "th", { scope: i ? null : "row", class: [c.num ? "num" : "", c.clip ? "clip" : ""].join(" ").trim() || null, title: c.clip ? c.title?.(row) ?? null : null }, c.of(row))))))));
 }
 

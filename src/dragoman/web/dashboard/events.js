@@ -7,7 +7,7 @@ const MOST = 500;
 
 function line({ id, event, data }) {
   const record = data.event && typeof data.event === "object" ? data.event : {};
-  const about = record.kind ? Object.entries(record).filter(([k]) => !["seq", "at", "kind", "job", "version", "strict", "digest", "submitted_at", "deadline_at", "terms"].includes(k)) : [["event", JSON.stringify(data.event)]];
+  const about = record.kind ? Object.entries(record).filter(([k, v]) => !["seq", "at", "kind", "job", "version", "strict", "digest", "submitted_at", "deadline_at", "terms", "peer"].includes(k) && v !== "anonymous") : [["event", JSON.stringify(data.event)]];
   return h("tr", {}, h("th", { scope: "row", class: "num" }, id), h("td", { class: "nowrap" }, clock(data.at, true)), h("td", { class: "nowrap" }, event),
     h("td", {}, record.job ? jobLink(record.job) : ""), h("td", { class: "soft" }, about.map(([k, v]) => `${k}=${v}`).join("  ")));
 }

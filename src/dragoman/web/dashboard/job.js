@@ -1,14 +1,15 @@
 // One job: what happened, record by record; why; input and result; what can be done about it.
 
-import { api, get, may, session, stream } from "./api.js";
+import { api, get, may } from "./api.js";
 import { toast } from "./app.js";
+import { Bodies, bodyPanel, outputPanel } from "./bodies.js";
 import { ask } from "./dialog.js";
-import { bytes, clock, duration, empty, facts, fill, h, head, href, instant, jobLink, link, loading, panel, tag, time, trouble } from "./dom.js";
+import { clock, count, duration, empty, facts, fill, h, head, href, instant, jobLink, link, loading, panel, plural, table, tag, time, trouble } from "./dom.js";
 
-const FINAL = ["succeeded", "failed", "expired", "cancelled", "dead"];
 const SAYS = {
   submitted: (r) => ["info", "Taken", `from ${r.client}${r.principal ? `, principal ${r.principal}` : ""}, for ${r.target || "any worker"}`],
-  bound: (r) => ["", "Divided", `for ${(r.detail || "").split("\n").length} workers`],
+  bound: (r) => ["", "Divided", `for ${plural((r.detail || "").split("\n").length, "worker")}`],
+  moved: (r) => ["", "Follows its resources", `now for ${r.detail}`],
   dispatched: (r) => ["info", `Sent to ${r.worker}`, `attempt ${r.attempt}${r.part ? `, part ${r.part}` : ""}, over ${r.dialect}`],
   accepted: (r) => ["", "Accepted", `${r.worker} has it`],
   progress: (r) => ["", "Progress", `from ${r.worker}`],
@@ -19,65 +20,61 @@ const SAYS = {
   gathered: (r) => [r.state === "succeeded" ? "good" : "bad", `Part ${r.part || 0} ${r.state}`, r.worker],
   ended: (r) => [r.state === "succeeded" ? "good" : r.state === "cancelled" ? "" : "bad", r.state[0].toUpperCase() + r.state.slice(1), [r.fault, r.detail].filter(Boolean).join(": ")],
   cancel_asked: (r) => ["warn", "Cancel asked", r.detail || ""],
-  late: (r) => ["warn", "Late result", "recorded, not applied"],
+  late: () => ["warn", "Late result", "recorded, not applied"],
   adopted: (r) => ["", "Submitted again", `answers go to ${r.client}`],
+  dropped: (r) => ["", "Dead letter closed", r.detail || ""],
   allowed: (r) => ["", "Access allowed", `${r.principal}: ${r.detail}`],
   denied: (r) => ["bad", "Access denied", `${r.principal}: ${r.detail}`],
 };
+const INPUTS = ["submitted", "forwarded"], RESULTS = ["ended", "gathered"];
 
 // The children of a job: how many in which state, and links to those that matter most.
 function tree(why) {
   const states = Object.entries(why.child_states || {});
   if (!states.length) return "";
-  return h("div", { id: "children" }, states.map(([state, count]) => `${count} ${state}`).join(", "), h("ul", {}, why.children.map((c) =>
+  return h("div", { id: "children" }, states.map(([state, n]) => `${n} ${state}`).join(", "), h("ul", {}, why.children.map((c) =>
     h("li", {}, `${c.position}. `, h("a", { href: `#/job/${encodeURIComponent(c.job)}`, title: c.job }, [c.service, c.task].filter(Boolean).join(".")), " ", tag(c.state)))));
+}
+
+/** Leave out the middle of long runs of the same kind: [record, how many like it are left out]. */
+function shortened(records) {
+  const found = [];
+  records.forEach((record, i) => {
+    const inside = record.kind === "progress" && records[i - 1]?.kind === "progress" && records[i + 1]?.kind === "progress";
+    if (inside) found[found.length - 1][1] += 1; else found.push([record, 0]);
+  });
+  return found;
 }
 
 function timeline(records) {
   const start = records[0].at;
-  return h("ol", { class: "timeline" }, records.map((r) => {
+  return h("ol", { class: "timeline" }, shortened(records).map(([r, more]) => {
     const [css, title, detail] = (SAYS[r.kind] || (() => ["", r.kind, r.detail || ""]))(r);
-    const lines = detail.includes("\n") ? h("pre", {}, detail) : h("div", { class: "soft" }, detail);
+    const words = detail.includes("\n") ? h("pre", {}, detail) : h("div", { class: "soft" }, detail);
     return h("li", {}, h("time", { title: `${instant(r.at)} · record ${r.seq}` }, r === records[0] ? clock(r.at) : `+${duration(r.at - start)}`),
-      h("span", { class: `dot ${css}` }), h("div", {}, h("strong", {}, title), " ", link("/events", { after: r.seq - 1 }, h("span", { class: "soft" }, `#${r.seq}`)), lines));
+      h("span", { class: `dot ${css}` }), h("div", {}, h("strong", {}, title), " ", link("/events", { after: r.seq - 1 }, h("span", { class: "soft" }, `#${r.seq}`)), words,
+        more ? h("div", { class: "soft" }, `and ${count(more)} more`) : null));
   }));
 }
 
-/** A body as JSON, text or hex, with a download. */
-function content(body, job) {
-  const download = h("a", { href: `/v1/jobs/${encodeURIComponent(job)}/bodies/${body.seq}?download`, download: "" }, `Download ${bytes(body.bytes)}`);
-  const foot = h("p", { class: "soft" }, `${body.dialect} body, `, download, body.note ? ` · ${body.note}` : "");
-  if (body.call) return h("div", {}, h("pre", {}, JSON.stringify(body.call, null, 2)), foot);
-  if (body.fault) return h("div", {}, h("pre", {}, `${body.fault.code}: ${body.fault.message}`), foot);
-  if (body.raw !== undefined) return h("div", {}, h("pre", {}, text(body.raw)), foot);
-  return h("div", {}, h("pre", {}, JSON.stringify(body.value, null, 2)), foot);
-}
-function text(base64) {
-  const raw = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  try {
-    const found = new TextDecoder("utf-8", { fatal: true }).decode(raw);
-    if (!/[\u0000-\u0008\u000e-\u001f]/.test(found)) return found;
-  } catch { /* not text */ }
+/** The attempts: who had the job, for how long, and how that ended. */
+function attempts(records) {
   const rows = [];
-  for (let at = 0; at < Math.min(raw.length, 4096); at += 16) {
-    const part = [...raw.slice(at, at + 16)];
-    rows.push(`${at.toString(16).padStart(6, "0")}  ${part.map((b) => b.toString(16).padStart(2, "0")).join(" ").padEnd(48)}  ${part.map((b) => (b > 31 && b < 127 ? String.fromCharCode(b) : ".")).join("")}`);
+  for (const r of records) {
+    if (r.kind === "dispatched") rows.push({ attempt: r.attempt, part: r.part, worker: r.worker, dialect: r.dialect, from: r.at, until: 0, end: "running" });
+    if (!["requeued", "gathered", "ended"].includes(r.kind)) continue;
+    const open = rows.findLast((each) => !each.until && (!r.worker || each.worker === r.worker) && (r.kind === "ended" || (each.part || 0) === (r.part || 0)));
+    if (open) Object.assign(open, { until: r.at, end: r.kind === "requeued" ? r.fault || "requeued" : r.state });
   }
-  return rows.join("\n");
-}
-
-async function bodies(place, job, records, signal) {
-  const wanted = records.filter((r) => r.nbytes && ["submitted", "ended", "gathered", "progress", "input_asked", "input_given", "forwarded"].includes(r.kind));
-  const parts = await Promise.all(wanted.slice(0, 20).map(async (r) => {
-    const name = r.kind === "submitted" ? "Input" : r.kind === "ended" || r.kind === "gathered" ? `Result${r.worker ? ` of ${r.worker}` : ""}` : (SAYS[r.kind]?.(r)[1] ?? r.kind);
-    try {
-      return panel(name, h("div", { class: "body" }, content(await get(`/v1/jobs/${encodeURIComponent(job)}/bodies/${r.seq}`, {}, signal), job)));
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      return panel(name, trouble(error));
-    }
-  }));
-  fill(place, parts.length ? parts : panel("Input and result", empty("No bodies", "The job was sent without content.")));
+  if (!rows.length) return empty("No attempt yet", "The job has not been sent to a worker.");
+  return table("Attempts", [
+    { name: "Attempt", of: (r) => `${r.attempt}${r.part ? `, part ${r.part}` : ""}` },
+    { name: "Worker", of: (r) => link("/workers", { text: r.worker }, r.worker) },
+    { name: "Dialect", of: (r) => r.dialect },
+    { name: "Began", of: (r) => time(r.from) },
+    { name: "Took", num: true, of: (r) => duration((r.until || Date.now() / 1000) - r.from) },
+    { name: "Outcome", of: (r) => tag(["succeeded", "running", "cancelled"].includes(r.end) ? r.end : "failed", r.end) },
+  ], rows);
 }
 
 async function cancel(job) {
@@ -113,12 +110,33 @@ function inputForm(job, asked, question) {
       toast("The answer is sent.");
     } catch (error) { toast(error.message, true); }
   });
-  return panel(`${asked.worker || "The worker"} asks for input`, h("div", { class: "body" }, form));
+  return h("section", { class: "panel asks" }, h("header", {}, h("h2", {}, `${asked.worker || "The worker"} asks for input`)), h("div", { class: "body" }, form));
+}
+
+const stat = (label, ...shown) => h("div", { class: "stat" }, h("div", { class: "label" }, label), h("div", { class: "value" }, shown));
+function summary(now, first, last, end) {
+  const begun = last?.at, until = end?.at ?? Date.now() / 1000;
+  return h("div", { class: "stats" }, stat("State", tag(now)), stat(end ? "Took" : "Open for", duration(until - first.at)),
+    stat("Last worker", last ? link("/workers", { text: last.worker }, last.worker) : "none yet"), stat("Last attempt", begun ? duration(until - begun) : "not begun"),
+    stat("Attempts", last ? count(last.attempt) : "0"), stat("Taken", time(first.at)), stat("Asked by", link("/jobs", { client: first.client }, first.client)));
+}
+
+function details(first, why) {
+  return facts([
+    ["Service", link("/jobs", { service: first.service }, first.service)], ["Task", first.task],
+    ["Principal", link("/jobs", { principal: first.principal }, first.principal)],
+    ["Target", first.target], ["Priority", first.priority], ["Idempotency key", first.key],
+    ["Deadline", first.deadline_at ? instant(first.deadline_at) : "none"], ["Durability", first.strict ? "strict: on disk before it is acknowledged" : "relaxed"],
+    ["Parent", first.parent ? h("span", {}, jobLink(first.parent), `, child ${first.position}`) : ""],
+    ["Children", tree(why)],
+    ["Candidates", why.candidates?.length ? h("ul", {}, why.candidates.map((c) => h("li", {}, link("/workers", { text: c.worker }, c.worker), `: ${c.standing}${c.detail ? `, ${c.detail}` : ""}`))) : ""],
+  ]);
 }
 
 export async function jobPage({ root, query, signal, onNews, go }) {
-  const job = query.name, place = h("div", {}), more = h("div", { class: "grid" }), input = h("div", {});
-  const state = { records: [], children: "" };
+  const job = query.name, bodies = new Bodies(job, signal), output = outputPanel(bodies);
+  const place = { top: h("div"), input: h("div"), bodies: h("div", { class: "grid" }), rest: h("div", { class: "grid" }) };
+  const state = { records: [], children: "", bodies: "" };
   fill(root, head("Job"), panel("", loading()));
   const load = async () => {
     const [{ records }, why] = await Promise.all([
@@ -129,40 +147,37 @@ export async function jobPage({ root, query, signal, onNews, go }) {
     draw(why);
   };
   const draw = (why) => {
-    const { records } = state, first = records[0];
+    const { records } = state, first = records.find((r) => r.kind === "submitted") ?? records[0];
     const end = records.findLast((r) => r.kind === "ended"), last = records.findLast((r) => r.kind === "dispatched");
     const now = end ? end.state : records.findLast((r) => r.state)?.state || "queued";
     const actions = [];
     if (!end) actions.push(h("button", { type: "button", class: "danger", id: "cancel", onclick: () => cancel(job) }, "Cancel"));
     if (end && may("submit")) actions.push(h("button", { type: "button", id: "retry", onclick: () => retry(job, first, go) }, "Run again"));
-    fill(place, head(job, "", [tag(now), ...actions]), h("div", { class: "grid" },
-      panel("What is known", h("div", { class: "body" }, facts([
-        ["Service", link("/jobs", { service: first.service }, first.service)], ["Task", first.task],
-        ["Asked by", link("/jobs", { client: first.client }, first.client)],
-        ["Principal", link("/jobs", { principal: first.principal }, first.principal)],
-        ["Target", first.target], ["Worker", last ? link("/workers", { text: last.worker }, last.worker) : ""],
-        ["Attempts", last?.attempt], ["Priority", first.priority], ["Idempotency key", first.key],
-        ["Taken", time(first.at)], ["Ended", end ? time(end.at) : ""], ["Took", end ? duration(end.at - first.at) : ""],
-        ["Deadline", first.deadline_at ? instant(first.deadline_at) : "none"], ["Durability", first.strict ? "strict: on disk before it is acknowledged" : "relaxed"],
-        ["Why", h("span", {}, h("strong", {}, why.reason), `: ${why.words}`)],
-        ["Parent", first.parent ? h("span", {}, jobLink(first.parent), `, child ${first.position}`) : ""],
-        ["Children", tree(why)],
-        ["Candidates", why.candidates?.length ? h("ul", {}, why.candidates.map((c) => h("li", {}, `${c.worker}: ${c.standing}${c.detail ? `, ${c.detail}` : ""}`))) : ""],
-      ]))),
-      panel("Timeline", h("div", { class: "body", id: "timeline" }, timeline(records)))));
-    const asked = records.findLast((r) => r.kind === "input_asked"), given = records.findLast((r) => r.kind === "input_given");
-    const waits = asked && !end && (!given || given.seq < asked.seq);
-    if (!waits) fill(input);
-    else if (!input.firstChild) {
-      get(`/v1/jobs/${encodeURIComponent(job)}/bodies/${asked.seq}`).catch(() => ({})).then((body) => fill(input, inputForm(job, asked, body.value)));
-    }
-    bodies(more, job, records, signal).catch(() => {});
+    fill(place.top, head([first.service, first.task].filter(Boolean).join("."), h("span", { class: "mono", id: "job-id" }, job), actions), summary(now, first, last, end),
+      h("div", { class: `callout ${end && now !== "succeeded" ? "bad" : ""}`, id: "why" }, h("strong", {}, "Why: "), why.words || why.reason));
+    fill(place.rest, panel("Timeline", h("div", { class: "body", id: "timeline" }, timeline(records))),
+      h("div", {}, panel("Attempts", attempts(records)), panel("Details", h("div", { class: "body" }, details(first, why)))));
+    const asked = records.findLast((r) => r.kind === "input_asked");
+    const waits = asked && !end && !records.some((r) => r.kind === "input_given" && r.seq > asked.seq);
+    if (!waits) fill(place.input);
+    else if (!place.input.firstChild) bodies.get(asked.seq).catch(() => ({})).then((body) => fill(place.input, inputForm(job, asked, body.value)));
+    drawBodies(records).catch(() => {});
+    output.update(records);
+  };
+  const drawBodies = async (records) => {
+    const wanted = records.filter((r) => r.nbytes && [...INPUTS, ...RESULTS, "input_asked", "input_given"].includes(r.kind)).slice(0, 20), key = wanted.map((r) => r.seq).join();
+    if (key === state.bodies && place.bodies.firstChild) return;
+    state.bodies = key;
+    const name = (r) => (r.kind === "submitted" ? "Input" : RESULTS.includes(r.kind) ? `Result${r.worker ? ` of ${r.worker}` : ""}` : SAYS[r.kind](r)[1]);
+    const panels = await Promise.all(wanted.map((r) => bodyPanel(name(r), bodies, r)));
+    if (!records.some((r) => r.kind === "ended")) panels.push(panel("Result", empty("Not yet", "The result appears here when the job ends.")));
+    fill(place.bodies, panels);
   };
   try { await load(); } catch (error) {
     if (error.name === "AbortError") throw error;
     fill(root, head(job), h("section", { class: "panel" }, trouble(error, () => location.reload())));
     return;
   }
-  fill(root, place, input, more);
+  fill(root, place.top, place.input, place.bodies, output.place, place.rest);
   onNews(load);
 }

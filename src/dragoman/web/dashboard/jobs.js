@@ -5,7 +5,7 @@ import { choice, clock, count, duration, empty, field, fill, h, head, href, inst
 
 const STATES = ["", "queued", "running", "succeeded", "failed", "expired", "cancelled", "dead"];
 const DIALECTS = ["", "nfp", "dcp", "zss", "memo", "ncl", "mdp", "http"];
-const FILTERS = ["state", "service", "task", "client", "worker", "principal", "dialect", "fault", "text"];
+const FILTERS = ["state", "service", "task", "client", "worker", "principal", "dialect", "worker_link", "fault", "text"];
 
 export const JOB_COLUMNS = [
   { name: "Job", of: (r) => jobLink(r.job) },
@@ -32,7 +32,7 @@ function filters(query, go) {
     field("Until", h("input", { type: "datetime-local", name: "until", value: stamp(Number(query.until)) })),
     h("button", { type: "submit", class: "primary" }, "Search"), h("a", { class: "button-link", href: "#/jobs" }, "Clear"));
   const apply = () => {
-    const wanted = Object.fromEntries(new FormData(form));
+    const wanted = { ...(query.worker_link ? { worker_link: query.worker_link } : {}), ...(query.task ? { task: query.task } : {}), ...Object.fromEntries(new FormData(form)) };
     for (const name of ["since", "until"]) wanted[name] = wanted[name] ? String(new Date(wanted[name]).getTime() / 1000) : "";
     go(href("/jobs", wanted));
   };

@@ -45,14 +45,29 @@ function tryPolicy() {
   return h("div", { class: "body" }, form);
 }
 
-export async function securityPage({ root }) {
+/** Connections and requests that were refused lately. */
+async function knocks(place, signal) {
+  try {
+    const { rows } = await get("/v1/history/records?kind=rejected&kind=denied&builtin=1&limit=20", {}, signal);
+    fill(place, rows.length ? table("Refused lately", [
+      { name: "At", of: (r) => time(r.at) },
+      { name: "What", of: (r) => tag(r.kind) },
+      { name: "Principal", of: (r) => (r.principal ? link("/audit", { principal: r.principal }, r.principal) : "unknown") },
+      { name: "From", of: (r) => r.peer || r.client || "" },
+      { name: "Why", of: (r) => r.detail || r.fault },
+    ], rows) : empty("Nobody was refused", "A peer whose key is unknown, or who may not do what it asks, appears here."));
+  } catch (error) { if (error.name !== "AbortError") fill(place, trouble(error)); }
+}
+
+export async function securityPage({ root, signal }) {
   if (!session.secured) {
     fill(root, head("Security"), panel("", empty("Security is off", "Everybody who reaches a port may do everything. ", h("code", {}, "dragoman init --secure"), " makes keys and a policy.")));
     return;
   }
   if (!may("keys")) { fill(root, head("Security"), panel("", trouble({ status: 403, message: `Your principal ${session.principal} may not list keys.` }))); return; }
-  const keys = h("div", { id: "keys" }, loading()), rolesPlace = h("div", {}, loading());
-  fill(root, head("Security", "Who may connect, as whom, and what they may do."), panel("Keys", keys), h("div", { class: "grid" }, panel("May X do Y?", tryPolicy()), panel("Roles", rolesPlace)));
+  const keys = h("div", { id: "keys" }, loading()), rolesPlace = h("div", {}, loading()), knocked = h("div", { id: "knocked" }, loading());
+  fill(root, head("Security", "Who may connect, as whom, and what they may do."), panel("Keys", keys), h("div", { class: "grid" }, panel("May X do Y?", tryPolicy()), panel("Roles", rolesPlace)), may("records") ? panel("Who knocked", knocked) : "");
+  if (may("records")) knocks(knocked, signal);
   const load = async () => {
     try {
       const [rows, roles] = [await manage("list_keys"), await manage("list_roles")];
@@ -82,7 +97,7 @@ export async function auditPage({ root, query, signal, go, onNews }) {
   const list = h("div", { id: "audit" }, loading());
   const form = h("form", { class: "filters", role: "search", "aria-label": "Filter records" },
     field("Text", h("input", { type: "search", name: "text", value: query.text || "" }), true),
-    field("Kind", choice("kind", [["", "what an audit asks for"], ...KINDS], query.kind)),
+    field("Kind", choice("kind", [["", "audited"], ...KINDS], query.kind)),
     field("Principal", h("input", { name: "principal", value: query.principal || "" })), field("Service", h("input", { name: "service", value: query.service || "" })),
     h("button", { type: "submit", class: "primary" }, "Search"));
   const apply = (event) => { event.preventDefault(); go(href("/audit", Object.fromEntries(new FormData(form)))); };

@@ -11,8 +11,10 @@ const COLUMNS = [
   { name: "Free", num: true, of: (r) => link("/workers", { service: r.name }, count(r.free)) },
   { name: "Running", num: true, of: (r) => link("/jobs", { service: r.name, state: "running" }, count(r.running)) },
   { name: "Waiting", num: true, of: (r) => link("/jobs", { service: r.name, state: "queued" }, count(r.queued)) },
+  { name: "Delayed", num: true, about: "Jobs that may not start yet", of: (r) => (r.delayed ? link("/jobs", { service: r.name, state: "queued" }, count(r.delayed)) : "") },
   { name: "Oldest waits", num: true, of: (r) => (r.oldest_age ? duration(r.oldest_age) : "") },
   { name: "Queue size", num: true, of: (r) => (r.queued_bytes ? bytes(r.queued_bytes) : "") },
+  { name: "Limits", of: (r) => r.limits.map((l) => h("div", {}, l.task ? `${l.task}: ${l.limit}` : l.limit)) },
   { name: "State", of: (r) => (r.is_paused ? tag("blocked", "paused") : !r.workers ? tag("blocked", "no worker") : r.queued && !r.free ? tag("running", "busy") : tag("ready", "ready")) },
 ];
 

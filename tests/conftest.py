@@ -65,6 +65,15 @@ sys.addaudithook(_note_start)
 
 
 @pytest.fixture(autouse=True)
+def segments_of_unit_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the brokers of an unmarked test write their segments without another process."""
+    is_marked = any(request.node.get_closest_marker(mark) for mark in _MAY_START)
+    if "dragoman.server.ledger_maintenance" in sys.modules and not is_marked:
+        maintenance = "dragoman.server.ledger_maintenance.in_another_process"
+        monkeypatch.setattr(maintenance, lambda ledger_file: None)
+
+
+@pytest.fixture(autouse=True)
 def no_process_from_a_unit_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail an unmarked test that starts a process."""
     if any(request.node.get_closest_marker(mark) for mark in _MAY_START):

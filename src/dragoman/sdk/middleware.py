@@ -8,13 +8,8 @@ from several threads.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import structlog
-
 from dragoman.dialects.peer_sides import Finished, Submission
 from dragoman.model.content import Answer, Call
-from dragoman.sdk.task_results import ForwardRequested
-
-log = structlog.get_logger("dragoman.middleware")
 
 
 class Middleware:
@@ -58,6 +53,8 @@ def note_answer(hooks: Sequence[Middleware], job: Any, call: Call, answer: Answe
 
 def note_error(hooks: Sequence[Middleware], job: Any, call: Call, error: BaseException) -> None:
     """Run the `on_failure` hooks. A forward is no failure."""
+    from dragoman.sdk.task_results import ForwardRequested  # a client does not load it
+
     if not isinstance(error, ForwardRequested):
         _note(hooks, lambda each: each.on_failure(job, call, error))
 
@@ -89,4 +86,7 @@ def _note(hooks: Iterable[Middleware], tell: Callable[[Middleware], None]) -> No
         try:
             tell(each)
         except Exception as error:
+            import structlog  # a client does not load it
+
+            log = structlog.get_logger("dragoman.middleware")
             log.warning("a middleware failed", middleware=type(each).__name__, reason=repr(error))

@@ -9,6 +9,7 @@ from dragoman.cli import broker_call
 from dragoman.cli.broker_call import ask_broker, require_broker
 from dragoman.dialects.listeners import ListenerSpec, listener
 from dragoman.sdk import diagnosis
+from dragoman.sdk.blocking import Job
 from dragoman.sdk.errors import Unreachable
 
 #: How long a user may wait for the news that there is no broker.
@@ -44,6 +45,14 @@ def test_a_port_of_another_dialect_over_the_same_transport_is_named(
     monkeypatch.setattr(broker_call, "_DOUBTFUL", 0.5)
     with pytest.raises(Unreachable, match=f"{port} is the usual port of NFP clients and workers"):
         ask_broker(f"dcp://127.0.0.1:{port}", "show_totals")
+
+
+def test_an_answer_without_an_acknowledgement_is_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Built-in services acknowledge with the result: silence is not the lack of a broker."""
+    monkeypatch.setattr(Job, "wait_until_acknowledged", lambda job, at_most: False)
+    assert ask_broker(url, "show_totals")["records"] >= 0
 
 
 def test_a_question_is_answered(url: str) -> None:

@@ -18,12 +18,24 @@ _LOOK_AFTER: Final = 0.5
 _DOUBTFUL: Final = 5.0
 
 
-def ask_broker(url: str, task: str, *args: Any, service: str = MANAGEMENT, **kwargs: Any) -> Any:
-    """Call a task of a built-in service. Raises `Unreachable` with the cause within seconds."""
+def ask_broker(
+    url: str,
+    task: str,
+    *args: Any,
+    service: str = MANAGEMENT,
+    within: float = _TIMEOUT,
+    **kwargs: Any,
+) -> Any:
+    """Call a task of a built-in service. Raises `Unreachable` with the cause within seconds.
+
+    The broker acknowledges such a job only with its result, so a slow task is no sign of trouble.
+    """
     with Client(url) as client:
-        job = start_job(client, url, service, Call(task, args, kwargs, timeout=_TIMEOUT))
-        doubtful = not client.is_acknowledged and other_owner(parse_url(url))
-        return result_of(job, url, _DOUBTFUL if doubtful else _TIMEOUT + 5.0)
+        job = client.order(service, Call(task, args, kwargs, timeout=within))
+        if not job.wait_until_acknowledged(_LOOK_AFTER):
+            require_broker(url)
+        doubtful = other_owner(parse_url(url))
+        return result_of(job, url, _DOUBTFUL if doubtful else within + 5.0)
 
 
 def result_of(job: Job, url: str, timeout: float) -> Any:

@@ -18,6 +18,8 @@ from tests.canary_watch import canary as canary
 from tests.canary_watch import folders_of_tests as folders_of_tests
 from tests.canary_watch import pytest_configure as pytest_configure
 
+from dragoman.server import ledger_maintenance
+
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
@@ -64,13 +66,12 @@ def _note_start(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_note_start)
 
 
-@pytest.fixture(autouse=True)
-def segments_of_unit_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the brokers of an unmarked test write their segments without another process."""
-    is_marked = any(request.node.get_closest_marker(mark) for mark in _MAY_START)
-    if "dragoman.server.ledger_maintenance" in sys.modules and not is_marked:
-        maintenance = "dragoman.server.ledger_maintenance.in_another_process"
-        monkeypatch.setattr(maintenance, lambda ledger_file: None)
+@pytest.fixture(scope="session", autouse=True)
+def segments_without_another_process() -> Iterator[None]:
+    """Let brokers in the process of the tests write their segments there, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_maintenance, "in_another_process", lambda ledger_file: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -74,6 +74,7 @@ def test_the_settings_are_a_brokers_and_security_is_on(made: Path) -> None:
     assert settings.credentials.curve == (made / "keys" / "broker.key_secret",)
 
 
+@pytest.mark.process
 def test_a_broker_that_was_made_so_serves_those_who_have_credentials(
     made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ class Broker:
 
     def document(self) -> dict[str, Any]:
         ledger = {"bytes": 10, "disk_free": 5, "disk_total": 50, "unexported": None}
-        return {"ledger": ledger, "started_at": 1.0, "memory": 2, "cpu_seconds": 3.0}
+        return {"ledger": ledger, "started_at": 1.0, "memory": 2, "cpu_seconds": 3.0, "dead": 8}
 
 
 def samples() -> dict[tuple[str, tuple[str, ...]], Any]:
@@ -43,6 +43,7 @@ def test_what_was_measured_becomes_samples() -> None:
     assert found["dragoman_faults_total", ("task_failed",)].value == 3
     assert found["dragoman_bridge_jobs_total", ("nfp", "zss", "failed")].value == 4
     assert found["dragoman_denied_total", ()].value == 7
+    assert found["dragoman_dead_letters", ()].value == 8
     assert found["dragoman_service_oldest_seconds", ("math",)].value == 9.0
     assert ("dragoman_ledger_unexported_records", ()) not in found
 

@@ -24,6 +24,9 @@ def test_a_crontab_is_a_cron_expression(schedule: crontab, expression: str) -> N
 
 
 def test_seconds_are_an_interval() -> None:
-    assert timing(30.0, "UTC") == timing(timedelta(seconds=30), "UTC") == {"every": 30.0}
+    assert timing(30.0, "UTC") == timing(timedelta(seconds=30), "UTC") == {"every": 30}
+    assert type(timing(30.0, "UTC")["every"]) is int
+    with pytest.raises(NotInCompat, match=r"every 0\.5 s"):
+        timing(0.5, "UTC")
     with pytest.raises(NotInCompat, match="of type str"):
         timing("solar", "UTC")

@@ -52,7 +52,14 @@ def timing(schedule: Any, zone: str) -> dict[str, Any]:
     if isinstance(schedule, Crontab):
         return {"cron": schedule.expression, "zone": zone}
     if isinstance(schedule, timedelta):
-        return {"every": schedule.total_seconds()}
+        return {"every": _whole(schedule.total_seconds())}
     if isinstance(schedule, int | float) and not isinstance(schedule, bool):
-        return {"every": float(schedule)}
+        return {"every": _whole(schedule)}
     raise NotInCompat(f"a schedule of type {type(schedule).__name__}", "use seconds or crontab")
+
+
+def _whole(seconds: float) -> int:
+    """Return whole seconds: the broker's schedules have no fractions."""
+    if seconds != int(seconds):
+        raise NotInCompat(f"a schedule of every {seconds:g} s", "use whole seconds")
+    return int(seconds)

@@ -1,7 +1,10 @@
 from typing import Any
 
+import pytest
+
 from dragoman.compat.dramatiq import DragomanBroker, Middleware
-from dragoman.compat.dramatiq.middleware import Retries, WorkerHooks
+from dragoman.compat.dramatiq.middleware import CurrentMessage, Retries, WorkerHooks
+from dragoman.compat.hints import NotInCompat
 from dragoman.model.content import Answer, Call
 
 
@@ -25,3 +28,8 @@ def test_hooks_get_message_result_and_exception() -> None:
     hooks.after_job("m", Call(), Answer(3))
     hooks.on_failure("m", Call(), error)
     assert noted.seen == ["before m", ("m", 3, None), ("m", None, error)]
+
+
+def test_what_is_there_by_name_only_says_what_to_write() -> None:
+    with pytest.raises(NotInCompat, match="pass what the actor needs"):
+        CurrentMessage.get_current_message()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dragoman.compat.hints import NotInCompat
 from dragoman.model.content import Answer, Call
 from dragoman.sdk.middleware import Middleware as SdkMiddleware
 
@@ -56,7 +57,14 @@ class Pipelines(_BuiltIn):
 
 
 class CurrentMessage(_BuiltIn):
-    """The message that an actor processes: `CurrentMessage.get_current_message()`."""
+    """By name only: an actor cannot ask for its message."""
+
+    @classmethod
+    def get_current_message(cls) -> object:
+        """Raise with a hint."""
+        raise NotInCompat(
+            "CurrentMessage.get_current_message", "pass what the actor needs as an argument"
+        )
 
 
 class Results(_BuiltIn):

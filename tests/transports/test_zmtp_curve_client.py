@@ -60,3 +60,9 @@ def test_a_welcome_of_a_wrong_length_is_rejected() -> None:
     client.begin()
     with pytest.raises(ConnectionRejected, match=BROKEN_OFF):
         client.receive(command(b"WELCOME", b"short"))
+
+
+def test_a_key_that_no_broker_can_have_is_rejected() -> None:
+    client = CurveClient(*OWN, b"0" * 40, b"")
+    with pytest.raises(ConnectionRejected, match=WRONG_KEY):
+        client.begin()

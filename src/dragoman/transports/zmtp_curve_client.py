@@ -42,7 +42,10 @@ class CurveClient:
     def begin(self) -> list[bytes]:
         """Return HELLO: the box of zeros shows that we know the broker's key."""
         number = self._next()
-        self._shared = CurveBox(crypto_box_beforenm(self._server, self._short_term_secret))
+        try:
+            self._shared = CurveBox(crypto_box_beforenm(self._server, self._short_term_secret))
+        except CryptoError:  # no broker can have this key, such as one of zeros only
+            raise ConnectionRejected(WRONG_KEY) from None
         box = self._shared.close(bytes(64), b"CurveZMQHELLO---" + number)
         return [command(b"HELLO", _VERSION_AND_PADDING + self._short_term + number + box)]
 

@@ -21,7 +21,7 @@ setup: $(VENV)/.ready ## make .venv from the lock, with the dragoman command in 
 demo: setup ## the whole mission in one finite run
 	$(BIN)/dragoman demo $(ARGS)
 
-test: setup ## every suite, two at a time (SUITES="unit spark" for some of them)
+test: setup ## every suite, three at a time (SUITES="unit spark" for some of them)
 	scripts/ensure-test-programs
 	$(BIN)/python scripts/run_tests.py $(SUITES)
 

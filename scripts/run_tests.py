@@ -1,7 +1,7 @@
 """Run the test suites, three processes at a time, and add up their results.
 
 Each suite runs in a process of its own, so that a thousand peers or a Java machine left over from
-one cannot disturb the next. The unit suite is cut into two parts.
+one cannot disturb the next. The longest suites are cut into two parts.
 `run_tests.py unit sim` runs only those two suites.
 
 Many tests use real processes, sockets and clocks, and a busy machine can be late for them. If only
@@ -22,10 +22,10 @@ from xml.etree import ElementTree
 #: Marked suites. A test with several marks belongs to the last of them.
 MARKED = ("process", "sim", "interop", "spark", "scale", "crash")
 SUITES = ("unit", *MARKED)
-#: The order they begin in. The first two wait most of their time, so they run beside the others.
+#: The order they begin in. The first two wait most of their time, so they begin first.
 ORDER = ("interop", "process", "unit", "sim", "spark", "scale", "crash")
-#: Suites that need no other process are cut into parts, one for each core of a small machine.
-PARTS = {"unit": 2}
+#: The longest suites are cut into parts, by file.
+PARTS = {"interop": 2, "unit": 2}
 AT_ONCE = 3
 NO_TESTS = 5
 #: Exit code of a suite that left a secret behind. A second attempt cannot mend that.

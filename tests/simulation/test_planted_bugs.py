@@ -7,8 +7,9 @@ from dragoman.testing.simulation import simulate
 
 pytestmark = pytest.mark.sim
 
-#: Bugs that need a rare coincidence, with the seed before the first one that catches them.
-RARE = {"early_absence": 12}
+#: Bugs that need a rare coincidence, with the seed before one that catches them soon. Where a
+#: worker stays free, a paused service that is dispatched is dispatched without end.
+RARE = {"early_absence": 12, "paused_service_is_dispatched": 199, "unstarted_job_counted": 300}
 
 
 @pytest.mark.parametrize("name", list(BUGS))

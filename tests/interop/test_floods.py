@@ -85,6 +85,7 @@ def test_an_honest_client_is_served_among_strangers(
     # What the honest one asks is answered by the broker itself, over the listener in question.
     with site.broker(link, security=security, ledger={"seal": False}) as broker:
         url = broker.endpoints[link] if link == "http" else broker.url(link)
+        loop = broker.server.loop  # it is gone once the broker has stopped
         with (
             Client(url, credentials=anna) as client,
             _meanwhile(lambda: strangers(broker, site)) as flood,
@@ -93,7 +94,6 @@ def test_an_honest_client_is_served_among_strangers(
             while served < CALLS or flood.is_alive():
                 client.call("mmi.service.broker", "list_workers", timeout=20)
                 served += 1
-    loop = broker.server.loop
     assert loop is not None
     refused = sum(loop.links.by_name[link].refused.values())
     assert refused >= STRANGERS // 2 - 10, "the strangers were not there"

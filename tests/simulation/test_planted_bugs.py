@@ -7,8 +7,8 @@ from dragoman.testing.simulation import simulate
 
 pytestmark = pytest.mark.sim
 
-#: Bugs that need a rare coincidence, with the seed before one that catches them soon. Where a
-#: worker stays free, a paused service that is dispatched is dispatched without end.
+#: Bugs that need a rare coincidence, with the seed before one that catches them soon. For
+#: the last two, the seeds from 1 on took longer than the time limit of a test.
 RARE = {"early_absence": 12, "paused_service_is_dispatched": 199, "unstarted_job_counted": 300}
 
 

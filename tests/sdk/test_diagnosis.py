@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dragoman.sdk.diagnosis import diagnose, find_obstacle
+from dragoman.sdk.diagnosis import diagnose, find_obstacle, other_owner
 from dragoman.sdk.url import parse_url
 from dragoman.testing.harness import LocalBroker
 
@@ -72,6 +72,11 @@ def test_every_address_is_named_when_none_answers() -> None:
     ports = [unused_port(), unused_port()]
     text = find_obstacle(parse_url(f"nfp://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"))
     assert all(f"nothing listens at 127.0.0.1:{port}" in text for port in ports)
+
+
+def test_a_usual_port_of_another_dialect_is_found_among_several_addresses() -> None:
+    assert other_owner(parse_url("nfp://a:5555,b:5555,c:5555")) == ""
+    assert other_owner(parse_url("nfp://a:5555,b:5566")).startswith("5566 is the usual port of")
 
 
 def test_one_good_address_is_enough() -> None:

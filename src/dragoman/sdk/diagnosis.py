@@ -78,11 +78,11 @@ def _explain(endpoint: Endpoint, where: str, found: str) -> str:
 
 
 def other_owner(endpoint: Endpoint) -> str:
-    """Name the other dialect whose usual port this is; empty if there is none."""
-    port = urlsplit(endpoint.address).port
+    """Name the other dialect whose usual port an address has; empty if there is none."""
+    ports = [urlsplit(each.address).port for each in endpoint.alternatives()]
     for each in LISTENERS:
-        if each.port == port and each.dialect != endpoint.dialect:
-            return f"{port} is the usual port of {each.peers} ({each.dialect}://)"
+        if each.port in ports and each.dialect != endpoint.dialect:
+            return f"{each.port} is the usual port of {each.peers} ({each.dialect}://)"
     return ""
 
 

@@ -50,6 +50,8 @@ class Outcome:
     names: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     part: str = ""
+    #: Where it left secrets behind, as the plugin prints them.
+    leaks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,9 +81,9 @@ def run(suite: str, folder: Path, part: str = "") -> Outcome:
     say(suite, f"=== pytest -m '{expression(suite)}' {part}")
     started = time.monotonic()
     report = folder / f"{suite}{part.replace('/', '-of-')}.xml"
-    code = pytest(suite, report, "--durations=5", part=part)
+    code, leaks = pytest(suite, report, "--durations=5", part=part)
     counts, seconds = totals(report), time.monotonic() - started
-    return Outcome(suite, code, *counts, seconds, failures(report), part=part)
+    return Outcome(suite, code, *counts, seconds, failures(report), part=part, leaks=leaks)
 
 
 def run_again(first: Outcome, folder: Path) -> Outcome:
@@ -92,17 +94,17 @@ def run_again(first: Outcome, folder: Path) -> Outcome:
     started = time.monotonic()
     report = folder / f"{first.suite}{first.part.replace('/', '-of-')}-again.xml"
     again = ("--last-failed", "--last-failed-no-failures=none")
-    code = pytest(first.suite, report, *again, part=first.part)
+    code, leaks = pytest(first.suite, report, *again, part=first.part)
     passed, failed, _ = totals(report)
     seconds = first.seconds + time.monotonic() - started
     names = failures(report)
     flaky = tuple(name for name in first.names if name not in names)
     counts = (first.passed + passed, failed, first.skipped)
-    return Outcome(first.suite, code, *counts, seconds, names, flaky, first.part)
+    return Outcome(first.suite, code, *counts, seconds, names, flaky, first.part, leaks)
 
 
-def pytest(suite: str, report: Path, *more: str, part: str = "") -> int:
-    """Run a suite's tests, print their output behind its name, return the exit code."""
+def pytest(suite: str, report: Path, *more: str, part: str = "") -> tuple[int, tuple[str, ...]]:
+    """Run a suite's tests and print their output behind its name; return exit code and leaks."""
     # Two processes with one cache would overwrite each other's list of failures.
     cache = f"cache_dir=.pytest_cache/{suite}{part.replace('/', '-of-')}"
     arguments = ["-m", expression(suite), f"--junitxml={report}", "-q", "-o", cache, *more]
@@ -113,9 +115,12 @@ def pytest(suite: str, report: Path, *more: str, part: str = "") -> int:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
+        leaks = []
         for line in process.stdout:
             say(suite, line.rstrip())
-    return process.returncode
+            if line.startswith("LEAKED "):
+                leaks.append(line.rstrip())
+    return process.returncode, tuple(leaks)
 
 
 def say(suite: str, line: str) -> None:
@@ -155,6 +160,8 @@ def summarise(each: Outcome) -> None:
         print(f"{'':8} flaky, passed at the second attempt: {name}")
     for name in each.names:
         print(f"{'':8} failed: {name}")
+    for leak in each.leaks:
+        print(f"{'':8} {leak}")
 
 
 def conclude(outcomes: list[Outcome]) -> int:

@@ -23,6 +23,7 @@ HOLDERS: Final = {
     "*.key_secret": "a CURVE pair in the form of pyzmq",
     "*.curve": "a CURVE secret alone",
     "*.seed": "an nkey: of the owner of a nats-server, or of a user",
+    "*.token": "the token of a cluster, in the file that `token_file` names",
     "*.creds": "what NATS's own tools hand to a user",
     "*.key.part": "credentials that are being written",
     "*.key.new": "a key that is being copied",

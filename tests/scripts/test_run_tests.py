@@ -75,10 +75,12 @@ def test_a_few_failures_run_once_more_and_are_called_flaky(
 ) -> None:
     runs = iter([(1, 10, 2), (0, 2, 0)])
 
-    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
+    def run_pytest(
+        suite: str, path: Path, *more: str, part: str = ""
+    ) -> tuple[int, tuple[str, ...]]:
         code, tests, failures = next(runs)
         report(path, tests, failures)
-        return code
+        return code, ()
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
     outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
@@ -96,10 +98,12 @@ def test_what_fails_twice_or_fails_in_numbers_has_failed(
 ) -> None:
     runs = iter([(1, 20, failures), *([second] if second else [])])
 
-    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
+    def run_pytest(
+        suite: str, path: Path, *more: str, part: str = ""
+    ) -> tuple[int, tuple[str, ...]]:
         code, tests, failed = next(runs)
         report(path, tests, failed)
-        return code
+        return code, ()
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
     outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
@@ -122,15 +126,19 @@ def test_a_suite_that_left_secrets_has_no_second_chance(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
+    def run_pytest(
+        suite: str, path: Path, *more: str, part: str = ""
+    ) -> tuple[int, tuple[str, ...]]:
         report(path, 10, 1)
-        return LEAKED
+        return LEAKED, ("LEAKED a token in a file",)
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
     first = runner.run("unit", tmp_path)
     assert runner.run_again(first, tmp_path) is first
     runner.summarise(first)
-    assert "FAILED: it left secrets behind" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "FAILED: it left secrets behind" in said
+    assert "LEAKED a token in a file" in said
     assert runner.LEAKED == LEAKED
 
 

@@ -40,3 +40,18 @@ def test_a_client_served_twice_before_another_is_noticed() -> None:
         pytest.raises(AssertionError, match="flood was served 2 times while local/calm waited"),
     ):
         flood(Stage())
+
+
+def test_the_highest_weight_of_a_turn_counts() -> None:
+    """A client of weight 2 that adopted a job of weight 1 may still be served twice."""
+    stage, fairness = Stage(), Fairness()
+    play(stage, fairness, joined("w1", credit=1, credit_returns=True), submitted("first"))
+    play(stage, fairness, submitted("a0", client="flood", weight=2))
+    play(stage, fairness, submitted("a1", client="flood", weight=1))
+    play(stage, fairness, submitted("b", client="calm"))
+    order = []
+    for _ in range(4):
+        [part] = stage.worker().held.values()
+        order.append(part.job.id)
+        play(stage, fairness, finished("w1", part.job.id))
+    assert order == ["first", "a0", "a1", "b"]

@@ -1,5 +1,5 @@
 """The fairness bound: while a client waits, each other one is served once before it, or as often
-as its weight says.
+as its weight says. An adopted job brings its own weight, so the highest weight of its turn counts.
 
 The bound counts dispatches of workers that could take the waiting part, from when it waits until
 its client is served. Parts that a worker refused, that may not fit, or that are under a limit do
@@ -23,6 +23,8 @@ class Fairness:
         #: Parts that waited after the last event, with their bound worker, by client.
         self._waiting: dict[str, list[tuple[JobPart, WorkerName | None]]] = {}
         self._served: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        #: The highest weight of the dispatches that were counted, the same way.
+        self._weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def observe(self, records: Sequence[Record], state: BrokerState) -> None:
         """Count the dispatches of an event that passed over clients that still wait."""
@@ -33,6 +35,7 @@ class Fairness:
             still = [p for p, bound in parts if p.queued_in is not None and p.bound == bound]
             if client in served or not still:
                 self._served.pop(client, None)
+                self._weights.pop(client, None)
             else:
                 self._count(client, still, given, state)
         self._waiting = {}
@@ -43,12 +46,13 @@ class Fairness:
     def _count(
         self, client: str, parts: list[JobPart], given: list[tuple[str, Record]], state: BrokerState
     ) -> None:
-        served = self._served[client]
+        served, weights = self._served[client], self._weights[client]
         for other, record in given:
             if other != client and any(_could_take(state, record, p) for p in parts):
                 served[other] += 1
-                job = state.store.jobs[JobId(record.job)]
-                assert served[other] <= job.terms.weight, (
+                weight = state.store.jobs[JobId(record.job)].terms.weight
+                weights[other] = max(weights[other], weight)
+                assert served[other] <= weights[other], (
                     f"{other} was served {served[other]} times while {client} waited; "
                     f"the last was {record.job} on {record.worker}"
                 )

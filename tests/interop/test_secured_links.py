@@ -1,6 +1,7 @@
 """A broker with security on and all its links: who is let in, and until when."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import zmq
 from tests.interop.harness import until
+from tests.interop.raw_nfp import MANAGEMENT, MMI, RawClient, new_id
 from tests.interop.secured import SecuredSite
 
 from dragoman import Client, Worker
@@ -156,6 +159,23 @@ def _refused(broker: LocalBroker, dialect: str) -> int:
         lines = transport.server.log_lines  # type: ignore[attr-defined]
         return sum("authentication error" in line for line in lines)
     return int(transport.trouble["key refused"])  # type: ignore[attr-defined]
+
+
+def test_a_client_of_libzmq_that_is_approved_while_it_runs_gets_in(scene: Scene) -> None:
+    """Its first request waits in its own socket; nothing has to be started again."""
+    public, secret = zmq.curve_keypair()
+    with zmq.Context() as context:
+        context.setsockopt(zmq.CURVE_PUBLICKEY, public)
+        context.setsockopt(zmq.CURVE_SECRETKEY, secret)
+        context.setsockopt(zmq.CURVE_SERVERKEY, scene.site.public.encode())
+        with RawClient(scene.broker.endpoints["nfp"], b"late-client", context) as client:
+            uuid, key = new_id(), f"curve:{public.decode()}"
+            body = json.dumps({"task": "show_workers", "kwargs": {}, "args": []}).encode()
+            client.ask(MMI, MANAGEMENT, b"any", uuid, body)
+            until(lambda: key in KeyRegistry.open(scene.registry.path).entries(), "it is pending")
+            assert client.get_or_none() is None
+            scene.registry.approve(key, "late", ("operator",))
+            assert client.reply(uuid, MMI, 20.0)[0] == "200"
 
 
 def test_peers_move_from_one_key_of_the_broker_to_the_next(tmp_path: Path) -> None:

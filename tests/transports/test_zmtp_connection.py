@@ -53,6 +53,9 @@ class Notes:
         self.names.append(wanted)
         return wanted not in self.taken
 
+    def hold(self, connection: ZmtpConnection, key: str) -> bool:
+        return False
+
     def messages_arrived(self, connection: ZmtpConnection) -> None:
         connection.pause_if_full()
 

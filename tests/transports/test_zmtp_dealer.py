@@ -47,6 +47,7 @@ def test_it_says_its_identity_after_the_greeting() -> None:
     assert read_properties(dealer_properties(b"me")) == {
         b"socket-type": b"DEALER",
         b"identity": b"me",
+        b"x-retries": b"1",
     }
 
 

@@ -127,9 +127,11 @@ class Guard:
             self.registry.add_pending(key, self._now(), "connected")
         return state is KeyState.ALLOWED
 
-    def refused(self, key: str, source: str) -> None:
-        """Keep the name and address that the peer of a pending key shows."""
+    def refused(self, key: str, source: str) -> bool:
+        """Keep the name and address that a key's peer shows; tell whether it may be approved."""
         self.registry.describe_pending(key, source)
+        state = self.tokens.state_of(key, self._now())
+        return state in (KeyState.UNKNOWN, KeyState.PENDING)
 
     def check_token(self, secret: str) -> str | None:
         """Return the key of a bearer token that is allowed now."""

@@ -14,8 +14,9 @@ Frames = Sequence[bytes]
 Key = str
 #: Called at every handshake: whether the broker accepts a peer with this key.
 Admits = Callable[[Key], bool]
-#: Called with a refused key, and the name and address that its peer shows.
-Refused = Callable[[Key, str], None]
+#: Called with a refused key, and the name and address that its peer shows. Returns whether the key
+#: waits for approval.
+Refused = Callable[[Key, str], bool]
 
 
 class OversizedFrame(bytes):

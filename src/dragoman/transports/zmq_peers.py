@@ -41,3 +41,5 @@ class CurveKeys:
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self.secret)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
+        # We retry after an ERROR, so the broker can send it at once and hold no connection.
+        socket.setsockopt(zmq.METADATA, b"X-Retries:1")

@@ -22,6 +22,7 @@ from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address, Admits, Frames, Key, Refused, Sent
 from dragoman.transports.listener import Listener
 from dragoman.transports.origins import ORIGINS
+from dragoman.transports.pending_connections import PendingConnections
 from dragoman.transports.zmtp_connection import ZmtpConnection
 from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
 from dragoman.transports.zmtp_mechanism import BROKEN_OFF, ConnectionRejected, Mechanism, Null
@@ -75,6 +76,7 @@ class Router(Listener[ZmtpConnection]):
         super().__init__(endpoints, limits or _limits(max_frame), admits)
         self._key_pairs = [CurveKeyPair(secret) for secret in secrets]
         self._refused = refused
+        self._pending = PendingConnections(admits) if admits is not None else None
         guarded = self._endpoints if secrets else []
         self._limiters = [AcceptLimiter(self._count_over_limit) for _ in guarded]
         self._by_address: dict[Address, ZmtpConnection] = {}
@@ -109,6 +111,8 @@ class Router(Listener[ZmtpConnection]):
         """Stop the limiters, then close the listener."""
         for limiter in self._limiters:
             limiter.close()
+        if self._pending is not None:
+            self._pending.close()
         await super().close()
 
     # --- the transport ------------------------------------------------------------------------
@@ -197,6 +201,13 @@ class Router(Listener[ZmtpConnection]):
         if self._handshakes_due:
             asyncio.get_running_loop().call_soon(self._run_handshakes)
 
+    def hold(self, connection: ZmtpConnection, key: Key) -> bool:
+        """Hold a connection whose key waits for approval, unless there are too many."""
+        if self._pending is None or not self._pending.hold(connection, key):
+            return False
+        self.greeted(connection)
+        return True
+
     def assign_address(self, connection: ZmtpConnection, wanted: Address) -> bool:
         """Give a connection its identity, unless another key holds it."""
         address = wanted or b"\0" + (next(self._next_unnamed) & 0xFFFFFFFF).to_bytes(4)
@@ -236,6 +247,8 @@ class Router(Listener[ZmtpConnection]):
                 self._last_keys.popitem(last=False)
 
     def _released(self, connection: ZmtpConnection) -> None:
+        if self._pending is not None:
+            self._pending.forget(connection)
         if not connection.is_open and not connection.is_refused:
             self.note(BROKEN_OFF, connection)
         if not connection.inbox:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
-from dragoman.transports.base import Address, Frames, OversizedFrame
+from dragoman.transports.base import Address, Frames, Key, OversizedFrame
 from dragoman.transports.origins import ORIGINS
 from dragoman.transports.recognition import wrong_protocol
 from dragoman.transports.zmtp_curve import OVERHEAD
@@ -63,6 +63,10 @@ class ZmtpConnectionOwner(ConnectionOwner, Protocol):
 
     def assign_address(self, connection: "ZmtpConnection", wanted: Address) -> bool:
         """Give a connection its identity after the handshake; return whether it may have it."""
+        ...
+
+    def hold(self, connection: "ZmtpConnection", key: Key) -> bool:
+        """Hold a connection whose key waits for approval; return False if there are too many."""
         ...
 
     def messages_arrived(self, connection: "ZmtpConnection") -> None:
@@ -126,9 +130,11 @@ class ZmtpConnection(AcceptedConnection):
         super().fail(reason)
 
     def refuse(self, refused: ConnectionRejected) -> None:
-        """Close the connection after sending the rejection's last command."""
+        """Close the connection after sending the rejection's last command, or hold it."""
         self.is_refused = True
         self.owner.note(refused.reason, self)
+        if refused.pending and self.router.hold(self, refused.pending):
+            return
         if refused.answer:
             self.transport.write(frame(COMMAND, refused.answer))
         self.transport.close()

@@ -30,6 +30,7 @@ from dragoman.transports.zmtp_mechanism import (
 from dragoman.transports.zmtp_wire import (
     COMMAND,
     MORE,
+    RETRIES,
     ROUTER,
     command,
     error,
@@ -141,7 +142,7 @@ class Curve:
         found = read_properties(plain[_KEY + _VOUCH :])
         if found is None:
             raise ConnectionRejected(BROKEN_OFF)
-        self._admit(public, found.get(b"identity", b""))
+        self._admit(public, found)
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
         ready = self._boxes.close(ROUTER, b"CurveZMQREADY---" + self._next())
         return command(b"READY", self._last_sent.to_bytes(8) + ready)
@@ -153,12 +154,13 @@ class Curve:
         if not compare_digest(plain, self._peer_short_term + self._own_pair.public):
             raise ConnectionRejected(NO_CURVE)
 
-    def _admit(self, public: bytes, identity: bytes) -> None:
+    def _admit(self, public: bytes, properties: dict[bytes, bytes]) -> None:
         key = f"curve:{z85.encode(public).decode()}"
         if self._admits is not None and not self._admits(key):
-            if self._refused is not None:
-                self._refused(key, self._source(identity))
-            raise ConnectionRejected("key refused", _NOT_ADMITTED)
+            source = self._source(properties.get(b"identity", b""))
+            is_pending = self._refused is not None and self._refused(key, source)
+            can_wait = is_pending and RETRIES not in properties
+            raise ConnectionRejected("key refused", _NOT_ADMITTED, key if can_wait else "")
         self.key = key
 
     def _source(self, identity: bytes) -> str:

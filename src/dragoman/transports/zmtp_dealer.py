@@ -39,8 +39,8 @@ REFUSED: Final = "refused"
 
 
 def dealer_properties(identity: bytes) -> bytes:
-    """Encode the properties of a DEALER."""
-    return properties(Socket_Type=b"DEALER", Identity=identity)
+    """Encode the properties of a DEALER of ours."""
+    return properties(Socket_Type=b"DEALER", Identity=identity, X_Retries=b"1")
 
 
 class DealerSession:

@@ -23,11 +23,13 @@ NO_CURVE: Final = "no CURVE, or another broker's key"
 class ConnectionRejected(Exception):
     """The connection must end: the reason to count, and the last command to send."""
 
-    def __init__(self, reason: str, answer: bytes = b"") -> None:
+    def __init__(self, reason: str, answer: bytes = b"", pending: Key = "") -> None:
         super().__init__(reason)
         self.reason = reason
         #: A command to send before the end; empty for none.
         self.answer = answer
+        #: A key that waits for approval: the end may come later, without the command.
+        self.pending = pending
 
 
 class PeerMechanism(Protocol):

@@ -66,6 +66,8 @@ def properties(**pairs: bytes) -> bytes:
     return b"".join(written)
 
 
+#: The property of a peer that connects again after an ERROR. libzmq does not.
+RETRIES: Final = b"x-retries"
 #: The properties of our ROUTER.
 ROUTER: Final = properties(Socket_Type=b"ROUTER", Identity=b"")
 

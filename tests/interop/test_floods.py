@@ -23,15 +23,17 @@ CALLS = 30
 
 
 def _by_curve(broker: LocalBroker, site: SecuredSite) -> None:
-    """Shake hands with keys that nobody knows, each to its end."""
+    """Shake hands with keys that nobody knows, each to its end; 50 others are held."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    held = [_stranger(context, site) for _ in range(50)]
+    for each in held:
+        each.connect(broker.endpoints["nfp"])
     for _ in range(STRANGERS // 50):
         crowd = []
         for _ in range(50):
-            each = context.socket(zmq.DEALER)
-            each.setsockopt(zmq.LINGER, 0)
-            each.curve_publickey, each.curve_secretkey = zmq.curve_keypair()
-            each.curve_serverkey = site.public.encode()
+            each = _stranger(context, site)
+            # Whoever says that it retries is refused with an ERROR, and not held.
+            each.setsockopt(zmq.METADATA, b"X-Retries:1")
             monitor = each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
             each.connect(broker.endpoints["nfp"])
             crowd.append((each, monitor))
@@ -40,7 +42,17 @@ def _by_curve(broker: LocalBroker, site: SecuredSite) -> None:
             each.disable_monitor()
             monitor.close()
             each.close()
+    for each in held:
+        each.close()
     context.term()
+
+
+def _stranger(context: "zmq.Context[zmq.Socket[bytes]]", site: SecuredSite) -> "zmq.Socket[bytes]":
+    made = context.socket(zmq.DEALER)
+    made.setsockopt(zmq.LINGER, 0)
+    made.curve_publickey, made.curve_secretkey = zmq.curve_keypair()
+    made.curve_serverkey = site.public.encode()
+    return made
 
 
 def _by_tls(link: str) -> Callable[[LocalBroker, SecuredSite], None]:

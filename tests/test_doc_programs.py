@@ -131,12 +131,14 @@ def test_the_spark_programs_run(
 @pytest.mark.process
 def test_the_programs_of_the_task_queue_run(capsys: pytest.CaptureFixture[str]) -> None:
     with LocalBroker("nfp") as broker:
-        retries, limits = programs("docs/queue.md")
+        retries, limits, results = programs("docs/queue.md")
         run(retries, broker)
         assert capsys.readouterr().out.count("sent\n") == 2
         run(limits, broker)
         # The worker's log lines are printed, too.
         assert "['report a', 'report b', 'report c']" in capsys.readouterr().out.splitlines()
+        run(results, broker)
+        assert {"1234", "result_gone"} <= set(capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.process

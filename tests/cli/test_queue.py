@@ -51,3 +51,13 @@ def test_a_service_is_paused_and_resumed(run: Run) -> None:
     assert "math is paused: maintenance" in run("why", job)[1]
     assert run("resume", "math")[0] == 0
     assert run("result", job)[1] == "1\n"
+
+
+def test_a_result_is_forgotten(run: Run) -> None:
+    job = run("submit", "math", "add", "[2, 3]", "--result-ttl", "600")[1].strip()
+    assert run("result", job)[1] == "5\n"
+    assert run("forget-result", job)[1] == f"forgot the result of job {job}\n"
+    code, _, said = run("result", job)
+    assert code == 1
+    assert "was forgotten on request" in said
+    assert json.loads(run("forget-result", job, "--json")[1])["job"] == job

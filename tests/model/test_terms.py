@@ -51,6 +51,7 @@ all_terms = st.builds(
     limit=st.none() | st.just(Limit("k", 1, 2.5, 3.0, 4)),
     delay=spans,
     not_before=spans,
+    result_ttl=limits,
 )
 
 #: A value for each field that is not its default.
@@ -73,6 +74,7 @@ OTHER = {
     "unique": Unique("report", until="start", period=5.0),
     "delay": 2.0,
     "not_before": 1e9,
+    "result_ttl": 60.0,
     "origin": "schedule nightly",
     "path": ("west", "east"),
 }

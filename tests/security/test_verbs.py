@@ -25,6 +25,7 @@ from dragoman.security.verbs import (
         ("mmi.service.worker", "restart", Verb.MANAGE),
         ("mmi.service.broker", "events", Verb.EVENTS),
         ("mmi.service.broker", "publish", Verb.REGISTER),
+        ("mmi.service.broker", "forget_result", Verb.CANCEL),
         ("resize", "events", Verb.SUBMIT),
         ("sid.service.broker", "get", Verb.INVENTORY),
         ("fss.service.broker", "walk", Verb.FILES),

@@ -37,7 +37,7 @@ def finished_job() -> MemoryLedger:
 
 def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
     archive = Archive(finished_job())
-    answer = archive.complete(SendStatus(CLIENT, JOB, RequestKind.RESULT, None))
+    answer = archive.complete(SendStatus(CLIENT, JOB, RequestKind.RESULT, None), 2.0)
     assert answer.status is not None
     assert answer.status.state is JobState.SUCCEEDED
     assert answer.status.parts[0].body == RESULT
@@ -46,7 +46,7 @@ def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
 
 def test_a_job_without_records_stays_unknown() -> None:
     question = SendStatus(CLIENT, JobId("nope"), RequestKind.RESULT, None)
-    assert Archive(finished_job()).complete(question) == question
+    assert Archive(finished_job()).complete(question, 2.0) == question
 
 
 def test_a_repeated_answer_gets_its_body_back() -> None:
@@ -72,7 +72,7 @@ def test_a_refused_request_is_not_answered_from_the_ledger(
     code: FaultCode,
 ) -> None:
     refused = SendStatus(CLIENT, JOB, RequestKind.RESULT, None, Fault(code, "no"))
-    assert Archive(finished_job()).complete(refused) == refused
+    assert Archive(finished_job()).complete(refused, 2.0) == refused
 
 
 def bench_without_memory() -> Bench:

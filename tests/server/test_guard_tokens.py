@@ -1,4 +1,4 @@
-"""The guard and tokens of issuers: what ends when a token ends."""
+"""The guard and tokens of issuers: what ends when a token ends, and who may touch what."""
 
 import time
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 from tests.server.memory_server import settle
 from tests.server.test_guard import SecuredServer, worker
 
+from dragoman.model.fault import FaultCode
 from dragoman.model.names import Principal
 from dragoman.security.issued_tokens import IssuedToken, token_key
 from dragoman.server.guard import Guard
@@ -54,3 +55,18 @@ def test_what_was_begun_with_a_token_ends_when_it_expires_or_is_revoked(
     ]
     # A token that nobody verified is no key that waits for approval.
     assert token_key("unknown") not in server.guard.registry.entries()
+
+
+def test_only_some_principals_may_touch_the_jobs_of_others(server: SecuredServer) -> None:
+    server.registry.add(f"tls:{'d' * 64}", "olga", now=0.0, roles=("operator",))
+
+    async def scenario(server: SecuredServer) -> None:
+        assert server.guard.others_fault(Principal("olga"), "lift") is None
+        fault = server.guard.others_fault(Principal("sue"), "lift")
+        assert fault is not None
+        assert fault.code is FaultCode.DENIED
+        nobody = server.guard.others_fault(Principal("nobody"), "lift")
+        assert nobody is not None
+        assert nobody.message == "nobody has no key here"
+
+    server.run(scenario)

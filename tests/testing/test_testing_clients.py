@@ -3,9 +3,18 @@
 from typing import Any
 
 from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
-from dragoman.core.events import InputReceived, JobSubmitted, PeerLeft, ReplyKind, ResultRequested
+from dragoman.core.events import (
+    InputReceived,
+    JobSubmitted,
+    PeerLeft,
+    ReplyKind,
+    ResultForgotten,
+    ResultRequested,
+)
+from dragoman.model.body import EMPTY
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.terms import Terms
 from dragoman.testing.clients import SimClient
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.world import World
@@ -47,6 +56,20 @@ def test_what_is_acknowledged_is_asked_after() -> None:
     said.client.receive(SendStatus(PEER, job, RequestKind.RESULT, status))
     assert said.client.open == {}
     assert said.run(20.0) == []
+
+
+def test_some_results_are_asked_for_again_and_some_are_forgotten() -> None:
+    said = Said()
+    for n in range(64):
+        submission = JobSubmitted(JobId(f"j{n}"), PEER, A, EMPTY, terms=Terms(result_ttl=1.0))
+        said.client.open[submission.job] = submission
+        reply = SendReply(PEER, submission.job, ReplyKind.FINAL, A, state=JobState.SUCCEEDED)
+        said.client.receive(reply)
+        said.client.receive(reply)
+    later = said.run(20.0)
+    assert sum(isinstance(e, ResultRequested) for e in later) == 3 * 64
+    assert sum(isinstance(e, JobSubmitted) for e in later) == 64
+    assert 1 < sum(isinstance(e, ResultForgotten) for e in later) < 20
 
 
 def test_a_relaxed_answer_is_no_promise() -> None:

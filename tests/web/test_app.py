@@ -53,7 +53,7 @@ def test_what_leads_nowhere_is_a_problem_that_names_the_way() -> None:
     [
         ("/v1/jobs", "GET, HEAD, POST"),
         ("/v1/jobs/a/b", "DELETE, GET, HEAD"),
-        ("/v1/jobs/a/b/result", "GET, HEAD"),
+        ("/v1/jobs/a/b/result", "DELETE, GET, HEAD"),
         ("/v1/workers", "GET, HEAD, POST"),
         ("/login", "GET, HEAD, POST"),
     ],
@@ -65,7 +65,7 @@ def test_a_wrong_method_is_told_all_methods_of_the_path(path: str, methods: str)
 
 
 def test_a_part_of_a_job_is_never_taken_for_a_job() -> None:
-    assert ask("DELETE", "/v1/jobs/a/result")[0] == 405
+    assert ask("DELETE", "/v1/jobs/a/why")[0] == 405
 
 
 def test_before_there_is_a_broker_it_is_starting() -> None:

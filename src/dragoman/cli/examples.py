@@ -26,6 +26,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "files list": "--recursive",
     "files put": "image.bin firmware/image.bin",
     "forget": "photos",
+    "forget-result": "6f1d2c",
     "init": "/etc/dragoman --host 0.0.0.0 --name broker.example",
     "inventory delete": "'switch-*' site.room",
     "inventory get": "switch-1",

@@ -44,6 +44,9 @@ UNIQUE = typer.Option(
     metavar="KEY|JSON",
     help='Refuse the job while another has this key; \'{"key": K, "quiet": 5}\' replaces it.',
 )
+RESULT_TTL = typer.Option(
+    None, min=0.001, help="Seconds after the job's end in which its result is given out."
+)
 DELAY = typer.Option(0.0, min=0.0, help="Seconds before the job may start.")
 AT = typer.Option(
     None,
@@ -73,6 +76,7 @@ def call(
     retries: int | None = RETRIES,
     limit: str = LIMIT,
     unique: str = UNIQUE,
+    result_ttl: float | None = RESULT_TTL,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -83,7 +87,9 @@ def call(
     """
     with Client(url) as client:
         content = _call(task, arguments, timeout)
-        more = CallOptions(retries=retries, limit=_limit(limit), unique=unique).more()
+        more = CallOptions(
+            retries=retries, limit=_limit(limit), unique=unique, result_ttl=result_ttl
+        ).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         with _interruptible(job), _explained(job, url, client.is_acknowledged):
@@ -108,6 +114,7 @@ def submit(
     retries: int | None = RETRIES,
     limit: str = LIMIT,
     unique: str = UNIQUE,
+    result_ttl: float | None = RESULT_TTL,
     delay: float = DELAY,
     at: datetime | None = AT,
     connect: float = CONNECT,
@@ -123,7 +130,12 @@ def submit(
             raise ValueError(f"{url} uses a dialect without acknowledgements; use `dragoman call`")
         content = _call(task, arguments, timeout)
         more = CallOptions(
-            retries=retries, limit=_limit(limit), unique=unique, delay=delay, at=at
+            retries=retries,
+            limit=_limit(limit),
+            unique=unique,
+            delay=delay,
+            at=at,
+            result_ttl=result_ttl,
         ).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
@@ -276,3 +288,15 @@ def forget(service: str = SERVICE, url: str = URL, as_json: bool = AS_JSON) -> N
         print_json({"service": service})
     else:
         typer.echo(f"dropped the memoised answers of {service}")
+
+
+def forget_result(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
+    """Have the broker give the result of a finished job out no more. The ledger keeps its records.
+
+    `dragoman result JOB` then says when it was forgotten.
+    """
+    found = ask_broker(url, "forget_result", job)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"forgot the result of job {found['job']}")

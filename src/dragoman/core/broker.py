@@ -29,6 +29,7 @@ from dragoman.core.events import (
     ReplyReceived,
     ResourcesDeclared,
     ResourcesSettled,
+    ResultForgotten,
     ResultRequested,
     ScheduleDeclared,
     ScheduleTicked,
@@ -43,6 +44,7 @@ from dragoman.core.limits import Limits
 from dragoman.core.ownership import resources_declared, resources_settled
 from dragoman.core.queue_control import (
     dead_letter_dropped,
+    result_forgotten,
     schedule_declared,
     schedule_ticked,
     service_limited,
@@ -134,6 +136,7 @@ HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     ResourcesSettled: resources_settled,
     ScheduleDeclared: schedule_declared,
     ScheduleTicked: schedule_ticked,
+    ResultForgotten: result_forgotten,
     DeadLetterDropped: dead_letter_dropped,
     ServicePaused: service_paused,
     ServiceLimited: service_limited,

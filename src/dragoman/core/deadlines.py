@@ -23,6 +23,7 @@ class TimerKind(Enum):
     TOKEN = "the limiter has a token again"
     RUN = "the attempt has run too long"
     CANCEL = "the workers should have confirmed the cancel"
+    RESULT = "the time of the job's result is over"
     LEASE = "the worker may have been silent for its whole lease"
     BEAT = "the broker owes the worker a heartbeat"
     ABSENCE = "the absent worker should have come back"

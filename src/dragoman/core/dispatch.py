@@ -267,6 +267,8 @@ def _terms_left(state: BrokerState, part: JobPart) -> Terms:
         queue_timeout=None if queue is None else max(0.0, job.starts_at + queue - state.now),
         delay=0.0,
         not_before=0.0,
+        # This broker answers the client; the other one must be able to repeat its result.
+        result_ttl=None,
     )
 
 

@@ -156,7 +156,7 @@ def _finish_job(
 
 
 def _answer_cancellers(state: BrokerState, job: Job, cancellers: dict[PeerId, JobId]) -> None:
-    status = status_of(job)
+    status = status_of(job, state.gone(job))
     for peer, client_job_id in cancellers.items():
         if peer not in state.departed_clients:
             state.out.append(
@@ -302,4 +302,6 @@ def forget_finished(state: BrokerState) -> None:
         store.finished.popleft()
         if store.jobs.get(job.id) is job:
             state.drop_cached_result(job)
+        elif job.result_timer is not None:
+            state.deadlines.cancel(job.result_timer)
         store.forget(job)

@@ -247,6 +247,17 @@ class DeadLetterDropped:
 
 
 @value
+class ResultForgotten:
+    """A client or an operator wants the result of a finished job given out no more."""
+
+    job: JobId
+    service: ServiceName
+    principal: Principal = ANONYMOUS
+    #: Whether the ledger has the job, if the memory no longer does.
+    is_archived: bool = False
+
+
+@value
 class ServicePaused:
     """An operator paused or resumed a service."""
 
@@ -330,6 +341,7 @@ Event = (
     | ScheduleDeclared
     | ScheduleTicked
     | DeadLetterDropped
+    | ResultForgotten
     | ServicePaused
     | ServiceLimited
     | Noted

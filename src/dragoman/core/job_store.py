@@ -257,6 +257,12 @@ class JobStore:
         for key in [k for k in self.memo if k[0] == record.service]:
             del self.memo[key]
 
+    def _result_forgotten(self, record: Record) -> None:
+        # The job may have left the memory before.
+        job = self.jobs.get(JobId(record.job))
+        if job is not None and job.is_final:
+            job.forgotten_at = record.at
+
     def _started(self, record: Record) -> None:
         self.started_seq = record.seq
         self.sessions.clear()
@@ -339,6 +345,7 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.LEFT: JobStore._left,
     Kind.CHANGED: JobStore._changed,
     Kind.FORGOTTEN: JobStore._forgotten,
+    Kind.RESULT_FORGOTTEN: JobStore._result_forgotten,
     Kind.STARTED: JobStore._started,
     Kind.SCHEDULED: lambda store, record: store.queue.scheduled(record),
     Kind.UNSCHEDULED: lambda store, record: store.queue.unscheduled(record),

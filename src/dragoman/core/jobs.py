@@ -159,6 +159,7 @@ class Job:
         "digest",
         "ended_at",
         "fault",
+        "forgotten_at",
         "has_moved",
         "hops",
         "id",
@@ -170,6 +171,7 @@ class Job:
         "principal",
         "queue_timer",
         "request",
+        "result_timer",
         "service",
         "start_timer",
         "state",
@@ -207,6 +209,8 @@ class Job:
         self.fault: Fault | None = None
         self.ended_at = 0.0
         self.cancel_asked_at = 0.0
+        #: When its result was forgotten on request; 0: it was not.
+        self.forgotten_at = 0.0
         self.hops = 0
         #: Whether a part moved, so that one worker may get several parts over time.
         self.has_moved = False
@@ -221,6 +225,8 @@ class Job:
         self.queue_timer: Timer | None = None
         self.cancel_timer: Timer | None = None
         self.unbound_timer: Timer | None = None
+        #: Runs while a result that will expire is in memory.
+        self.result_timer: Timer | None = None
 
     @property
     def is_final(self) -> bool:
@@ -247,6 +253,7 @@ class Job:
             self.submitted_at,
             self.ended_at,
             self.cancel_asked_at,
+            self.forgotten_at,
             self.hops,
             self.digest,
             self.parent,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from dragoman.core.dispatch import fill_worker
 from dragoman.core.events import (
     DeadLetterDropped,
+    ResultForgotten,
     ScheduleDeclared,
     ScheduleTicked,
     ServiceLimited,
@@ -63,6 +64,26 @@ def dead_letter_dropped(state: BrokerState, event: DeadLetterDropped) -> None:
     )
     if again is not None:
         job_submitted(state, again)
+
+
+def result_forgotten(state: BrokerState, event: ResultForgotten) -> None:
+    """Record that a result is given out no more; drop it from memory.
+
+    The job may have left the memory: the record then speaks to those who read the ledger.
+    """
+    job = state.store.find(event.job)
+    if job is None and not event.is_archived:
+        return
+    if job is not None and (not job.is_final or job.forgotten_at or state.is_held(job)):
+        return
+    state.record(
+        Kind.RESULT_FORGOTTEN,
+        job=job.id if job is not None else event.job,
+        service=event.service,
+        principal=event.principal,
+    )
+    if job is not None:
+        state.drop_cached_result(job)
 
 
 def service_paused(state: BrokerState, event: ServicePaused) -> None:

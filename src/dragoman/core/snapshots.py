@@ -25,7 +25,7 @@ from dragoman.model.terms import Terms, read_terms, terms_text
 
 #: Raise it when a record means something else to the fold, or when rows change. A snapshot with
 #: another number is ignored, and all records are replayed.
-FOLD_VERSION: Final = 7
+FOLD_VERSION: Final = 8
 #: Jobs in one row: enough to be fast, few enough to be read piece by piece.
 _BLOCK: Final = 2000
 
@@ -132,6 +132,7 @@ def _write_progress(job: Job, texts: SharedTexts) -> Row:
         _write_fault(job.fault),
         job.ended_at,
         job.cancel_asked_at,
+        job.forgotten_at,
         job.hops,
         job.has_moved,
         [_write_part(part, texts) for part in job.parts],
@@ -284,6 +285,7 @@ class JobReader:
         fault: Row,
         ended_at: float,
         cancel_asked_at: float,
+        forgotten_at: float,
         hops: int,
         has_moved: bool,
         parts: list[Row],
@@ -291,6 +293,7 @@ class JobReader:
         job.client_job_id, job.aliases = client_job_id, tuple(aliases)
         job.state, job.fault = JobState(self._texts[state]), _read_fault(fault)
         job.ended_at, job.cancel_asked_at = ended_at, cancel_asked_at
+        job.forgotten_at = forgotten_at
         job.hops, job.has_moved = hops, has_moved
         job.parts = [self._part(job, index, row) for index, row in enumerate(parts)]
 

@@ -5,8 +5,9 @@
 """
 
 from collections import OrderedDict
+from dataclasses import replace
 
-from dragoman.core.deadlines import Deadlines
+from dragoman.core.deadlines import Deadlines, TimerKind
 from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
 from dragoman.core.events import ReplyKind
 from dragoman.core.job_store import JobStore
@@ -17,6 +18,7 @@ from dragoman.core.queues import Queues
 from dragoman.core.records import About, build_record
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry
 from dragoman.core.resources import Distribution
+from dragoman.core.results import result_gone
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
@@ -163,15 +165,31 @@ class BrokerState:
             return
         self.cached[job.id] = size
         self.cached_bytes += size
+        if job.terms.result_ttl is not None:
+            at = job.ended_at + job.terms.result_ttl
+            job.result_timer = self.deadlines.set(at, TimerKind.RESULT, job)
         while self.cached_bytes > self.limits.result_bytes:
-            oldest, size = self.cached.popitem(last=False)
-            self.cached_bytes -= size
-            for part in self.store.jobs[oldest].parts:
-                part.body = None
+            self.drop_cached_result(self.store.jobs[next(iter(self.cached))])
 
     def drop_cached_result(self, job: Job) -> None:
         """Drop a finished job's results from memory."""
         self.cached_bytes -= self.cached.pop(job.id, 0)
+        for part in job.parts:
+            part.body = None
+        self.deadlines.cancel(job.result_timer)
+        job.result_timer = None
+
+    def gone(self, job: Job) -> Fault | None:
+        """Return why the result of a job is given out no more; None: it is.
+
+        A child's result is given out while its parent is open, which may run again.
+        """
+        found = result_gone(job, self.now)
+        return None if found is not None and self.is_held(job) else found
+
+    def is_held(self, job: Job) -> bool:
+        """Whether a finished job is a step of an open one, which may ask for its result again."""
+        return job.id in self.store.families.held
 
 
 def dialect_of(peer: PeerId) -> str:
@@ -179,8 +197,10 @@ def dialect_of(peer: PeerId) -> str:
     return link_of(peer).partition("_")[0]
 
 
-def status_of(job: Job) -> JobStatus:
-    """Return the status of a job."""
+def status_of(job: Job, gone: Fault | None = None) -> JobStatus:
+    """Return the status of a job. `gone`: why its result is given out no more."""
+    if gone is not None:
+        return _status_without_result(job, gone)
     return JobStatus(
         job=job.id,
         state=job.state,
@@ -201,3 +221,19 @@ def status_of(job: Job) -> JobStatus:
         task=job.task,
         target=str(job.target),
     )
+
+
+def _status_without_result(job: Job, gone: Fault) -> JobStatus:
+    """Return the status of a job whose result is gone: a success says so, part by part."""
+    status = status_of(job)
+    parts = (
+        replace(
+            part,
+            seq=0,
+            body=None,
+            fault=gone if part.state is JobState.SUCCEEDED else part.fault,
+        )
+        for part in status.parts
+    )
+    without: JobStatus = replace(status, parts=tuple(parts), fault=status.fault or gone)
+    return without

@@ -48,7 +48,7 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
         end_job(state, replaced, JobState.CANCELLED, Fault(FaultCode.CANCELLED, message))
     job = _accept(state, event, digest)
     earlier = state.store.memo.get((job.service, digest)) if job.terms.memoize else None
-    if earlier is not None and is_single(job):
+    if earlier is not None and is_single(job) and state.gone(earlier) is None:
         end_memoized(state, job, earlier)
     else:
         dispatch_job(state, job)
@@ -100,6 +100,10 @@ def _adopt(state: BrokerState, job: Job, event: JobSubmitted) -> None:
 
 
 def _answer_again(state: BrokerState, job: Job) -> None:
+    gone = state.gone(job)
+    if gone is not None:
+        state.reply(job, ReplyKind.FINAL, fault=job.fault or gone, state=job.state)
+        return
     if len(job.parts) == 1:
         part = job.parts[0]
         state.reply(
@@ -327,7 +331,7 @@ def _answer(
     job: Job | None,
     fault: Fault | None = None,
 ) -> None:
-    status = status_of(job) if job else None
+    status = status_of(job, state.gone(job)) if job else None
     if job is None and fault is None:
         fault = Fault(FaultCode.UNKNOWN_JOB, f"job {job_id} is not known here")
     state.out.append(
@@ -336,7 +340,7 @@ def _answer(
             job_id,  # type: ignore[arg-type]
             asked,
             status,
-            fault or (job.fault if job else None),
+            fault or (status.fault if status else None),
             job.terms.strict if job else False,
         )
     )

@@ -111,6 +111,12 @@ def _cancel_unconfirmed(state: BrokerState, job: Job) -> None:
     end_job(state, job, JobState.CANCELLED, Fault(FaultCode.CANCEL_UNCONFIRMED, message))
 
 
+def _result_expired(state: BrokerState, job: Job) -> None:
+    """Drop a result from memory. Answers do not wait for this timer; see `core.results`."""
+    job.result_timer = None
+    state.drop_cached_result(job)
+
+
 def _check_lease(state: BrokerState, worker: RegisteredWorker) -> None:
     """Dismiss a worker that was silent for its whole lease; else check again later."""
     assert worker.lease is not None
@@ -138,6 +144,7 @@ _TABLE: Final[dict[TimerKind, Callable[[BrokerState, Any], None]]] = {
     TimerKind.TOKEN: _token,
     TimerKind.RUN: _run_out,
     TimerKind.CANCEL: _cancel_unconfirmed,
+    TimerKind.RESULT: _result_expired,
     TimerKind.LEASE: _check_lease,
     TimerKind.BEAT: _send_beat,
     TimerKind.ABSENCE: give_up_absent,

@@ -209,7 +209,7 @@ def totals(state: BrokerState) -> Totals:
 def job(state: BrokerState, job_id: JobId) -> JobStatus | None:
     """Return the status of one job."""
     found: Job | None = state.store.find(job_id)
-    return status_of(found) if found else None
+    return status_of(found, state.gone(found)) if found else None
 
 
 def jobs(
@@ -224,7 +224,7 @@ def jobs(
     for each in reversed(state.store.jobs.values()):
         is_wanted = each.service == service if service else each.service not in without
         if is_wanted and (job_state is None or each.state is job_state):
-            found.append(status_of(each))
+            found.append(status_of(each, state.gone(each)))
             if len(found) >= limit:
                 break
     return found

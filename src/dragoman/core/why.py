@@ -10,7 +10,7 @@ from dragoman.core.family_tree import is_deadlocked
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
-from dragoman.model.fault import FaultCode
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.model.value import value
@@ -63,7 +63,7 @@ def why(state: BrokerState, job_id: JobId) -> Why:
     if job is None:
         return Why(Reason.UNKNOWN, f"job {job_id} is not known here, or its retention is over")
     if job.is_final:
-        return _ended(job)
+        return _ended(job, state.gone(job))
     if job.cancel_asked_at:
         return Why(Reason.CANCELLING, "a cancel was requested; its worker has not confirmed yet")
     if job.start_timer is not None:
@@ -76,13 +76,15 @@ def why(state: BrokerState, job_id: JobId) -> Why:
     return _open(state, job)
 
 
-def _ended(job: Job) -> Why:
+def _ended(job: Job, gone: Fault | None) -> Why:
     took = job.ended_at - job.submitted_at
     words = f"{job.state} after {took:.3f} s"
     if len(job.parts) == 1 and job.parts[0].attempt > 1:
         words += f" and {job.parts[0].attempt} attempts"
     if job.fault is not None:
         words += f": {job.fault.message or job.fault.code}"
+    if gone is not None:
+        words += f"; {gone.message}"
     worker = job.parts[0].worker if len(job.parts) == 1 else ""
     return Why(Reason(job.state.value), words, worker)
 

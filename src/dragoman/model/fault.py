@@ -23,6 +23,7 @@ class FaultCode(StrEnum):
     #: a task that ran again submitted another child at the same position
     NOT_DETERMINISTIC = "not_deterministic"
     UNKNOWN_JOB = "unknown_job"  #: no such job, or its retention is over
+    RESULT_GONE = "result_gone"  #: the job ended, but its result expired or was forgotten
     NO_WORKER = "no_worker"  #: no worker offers the service or matches the target
     QUEUE_FULL = "queue_full"  #: the service's queue limit (jobs or bytes) is reached
     DRAINING = "draining"  #: the broker accepts no new jobs

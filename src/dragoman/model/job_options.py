@@ -65,4 +65,5 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "limit": ("limit", read_limit),
     "max_attempts": ("max_attempts", _count),
     "parent": ("parent", read_parent),
+    "result_ttl": ("result_ttl", _number(0.001, LONGEST_DELAY)),
 }

@@ -72,6 +72,7 @@ class Kind(StrEnum):
     #: The limit of `service`, or of its `task`, is now `detail` (JSON; without members: none).
     LIMITED = "limited"
     NOTIFIED = "notified"  #: the webhook of `job` was delivered or given up; `detail` says which
+    RESULT_FORGOTTEN = "result_forgotten"  #: the result of `job` is given out no more
     RESUMED = "resumed"  #: jobs of `service` are dispatched again
 
 

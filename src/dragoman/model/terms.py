@@ -58,6 +58,8 @@ class Terms:
     limit: Limit | None = None
     #: A key that only one job has at a time.
     unique: Unique | None = None
+    #: How long after its end the job's result is given out; None: as long as the job is known.
+    result_ttl: float | None = None
     #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
     origin: str = ""
     #: The brokers that the job has passed on its way here, the first one first.

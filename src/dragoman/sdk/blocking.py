@@ -101,6 +101,10 @@ class Job:
         """Cancel the job; return its final state in words."""
         return self._portal.wait(self._job.cancel(timeout))
 
+    def forget(self) -> None:
+        """Have the broker give the result out no more; the job must have ended."""
+        self._portal.wait(self._job.forget())
+
     def give_input(self, request: str, answer: Any, worker: str = "") -> None:
         """Answer a question that came as `InputAsked`."""
         self._portal.loop.call_soon_threadsafe(self._job.give_input, request, answer, worker)
@@ -178,9 +182,10 @@ class Client:
         run_timeout: float | None = None,
         limit: Limit | None = None,
         unique: str | Unique = "",
+        result_ttl: float | timedelta | None = None,
     ) -> Caller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        when = (retries, delay, at, run_timeout, limit, unique)
+        when = (retries, delay, at, run_timeout, limit, unique, result_ttl)
         o = CallOptions(target, timeout, priority, key, job, *when)
         return Caller(self, o)
 

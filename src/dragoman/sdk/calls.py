@@ -54,6 +54,8 @@ class CallOptions:
     limit: Limit | None = None
     #: A key that only one job has at a time; `Unique` says until when, and which job wins.
     unique: str | Unique = ""
+    #: Seconds after the job's end in which its result is given out; None: while it is known.
+    result_ttl: float | timedelta | None = None
 
     @property
     def wait(self) -> float | None:
@@ -77,8 +79,10 @@ class CallOptions:
             "run_timeout": self.run_timeout,
             "unique": unique_members(unique) if isinstance(unique, Unique) else unique,
             "limit": limit_members(self.limit) if self.limit is not None else None,
+            "result_ttl": None if self.result_ttl is None else _seconds(self.result_ttl),
         }
-        is_said = {"retries": retries is not None}
+        # 0 is an answer here, if a wrong one for `result_ttl`: then the broker says so.
+        is_said = {"retries": retries is not None, "result_ttl": self.result_ttl is not None}
         return {name: given for name, given in found.items() if is_said.get(name, given)}
 
 

@@ -153,9 +153,10 @@ class AsyncClient:
         run_timeout: float | None = None,
         limit: Limit | None = None,
         unique: str | Unique = "",
+        result_ttl: float | timedelta | None = None,
     ) -> AsyncCaller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        when = (retries, delay, at, run_timeout, limit, unique)
+        when = (retries, delay, at, run_timeout, limit, unique, result_ttl)
         o = CallOptions(target, timeout, priority, key, job, *when)
         return AsyncCaller(self, o)
 
@@ -301,6 +302,10 @@ class AsyncClient:
         forget = getattr(self._side, "forget", None)
         if forget is not None:
             forget(job.id)
+
+    async def forget_result(self, job_id: str) -> None:
+        """Have the broker give the result of a finished job out no more."""
+        await self.options(timeout=30.0).call(MANAGEMENT, "forget_result", job_id)
 
     def cancel_job(self, job: AsyncJob) -> None:
         """Send a cancel request."""

@@ -43,6 +43,10 @@ class JobClient(Protocol):
         """Send a cancel request."""
         ...
 
+    async def forget_result(self, job_id: str) -> None:
+        """Have the broker give the result of a finished job out no more."""
+        ...
+
     def send_input(self, job: "AsyncJob", request: str, answer: object, worker: str) -> None:
         """Send the answer to a worker's question."""
         ...
@@ -208,6 +212,13 @@ class AsyncJob:
         elif found.code == FaultCode.DENIED:
             raise failure(self.id, Fault(FaultCode.DENIED, found.detail))
         return cancel_outcome(found)
+
+    async def forget(self) -> None:
+        """Have the broker give the result out no more; the job must have ended.
+
+        The ledger keeps its records. What this program has read of the result stays readable.
+        """
+        await self._client.forget_result(self.id)
 
     def _raise_if_denied(self, found: Finished) -> None:
         if found.fault and found.fault.code is FaultCode.DENIED:

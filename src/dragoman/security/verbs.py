@@ -19,7 +19,7 @@ class Verb(StrEnum):
     READ_OWN = "read-own"  #: read the state and result of one's own job
     READ_OTHERS = "read-others"  #: the same for all jobs
     EVENTS = "events"  #: subscribe to events
-    CANCEL = "cancel"  #: cancel one's own job
+    CANCEL = "cancel"  #: cancel one's own job, forget its result
     CANCEL_OTHERS = "cancel-others"  #: cancel any job
     MANAGE = "manage"  #: query and control the broker or a worker
     INVENTORY = "inventory"  #: read and change the workers' inventory
@@ -71,7 +71,11 @@ _BUILTIN: Final = {
     "filesharing": Verb.FILES,
 }
 #: Management tasks that need another verb.
-_OF_MANAGEMENT: Final = {"events": Verb.EVENTS, "publish": Verb.REGISTER}
+_OF_MANAGEMENT: Final = {
+    "events": Verb.EVENTS,
+    "publish": Verb.REGISTER,
+    "forget_result": Verb.CANCEL,
+}
 #: Tasks that an SDK worker runs as management if it defines none of that name.
 _OF_WORKERS: Final = frozenset({"restart", "disconnect", "shutdown", "own"})
 
@@ -102,7 +106,8 @@ def access_request_for(service: str, task: str, target: Target) -> AccessRequest
     if verb is Verb.EVENTS:
         # The answer has the events of every service.
         return AccessRequest(verb, EVERY_SERVICE)
-    if verb is Verb.REGISTER:
+    if verb in (Verb.REGISTER, Verb.CANCEL):
+        # The task itself looks whose job it is.
         return AccessRequest(verb)
     return AccessRequest(
         verb, canonical_service(service), task, class_of(target), getattr(target, "names", ())

@@ -6,7 +6,9 @@ from typing import Final
 
 from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus, SendWork
 from dragoman.core.job_store import JobStore
+from dragoman.core.jobs import Job
 from dragoman.core.recovery import fold
+from dragoman.core.results import result_gone
 from dragoman.core.state import status_of
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.body import EMPTY, Body
@@ -62,12 +64,12 @@ class Archive:
         filled: SendWork = replace(work, body=body, body_seq=0)
         return filled
 
-    def complete(self, answer: SendStatus) -> SendStatus:
+    def complete(self, answer: SendStatus, now: float) -> SendStatus:
         """Look up a job that the core has forgotten, and fill in the bodies of results."""
         fault = answer.fault
         if answer.status is None and fault is not None and fault.code in _NO_ANSWER:
             return answer
-        status = answer.status or self.status(answer.job)
+        status = answer.status or self.status(answer.job, now)
         if status is None:
             return answer
         parts = tuple(self._with_result(p) for p in status.parts)
@@ -94,11 +96,15 @@ class Archive:
         body = self.body(found[-1].seq) if found else None
         return (found[-1], body) if body is not None else None
 
-    def status(self, job: JobId) -> JobStatus | None:
+    def status(self, job: JobId, now: float) -> JobStatus | None:
         """Return the last recorded status of a job."""
+        found = self.job(job)
+        return status_of(found, result_gone(found, now)) if found else None
+
+    def job(self, job: JobId) -> Job | None:
+        """Return a job as the ledger's records have it."""
         # Retention may have removed the beginning of its history.
-        found = fold(self._ledger.history(job), store=JobStore(is_cut=True)).jobs.get(job)
-        return status_of(found) if found else None
+        return fold(self._ledger.history(job), store=JobStore(is_cut=True)).jobs.get(job)
 
     def _with_result(self, part: PartStatus) -> PartStatus:
         if part.body is not None or not part.seq:

@@ -23,6 +23,7 @@ from dragoman.core.why import Why, why
 from dragoman.dialects.base import Send
 from dragoman.dialects.descriptor import ManagementTask
 from dragoman.dialects.facts import BrokerFacts, MessageCounts, ProcessFacts
+from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.server.archive import Archive
@@ -135,8 +136,11 @@ class BrokerView:
 
     def job(self, job: str) -> dict[str, Any] | None:
         """Return the state of a job, from the ledger if it has left the memory."""
-        status = view.job(self._state, JobId(job)) or self._archive.status(JobId(job))
+        status = view.job(self._state, JobId(job)) or self._archived(job)
         return _job_row(status) if status else None
+
+    def _archived(self, job: str) -> JobStatus | None:
+        return self._archive.status(JobId(job), self._now())
 
     def jobs(
         self,
@@ -155,8 +159,10 @@ class BrokerView:
         """Return why a job is in its state; there is always an answer."""
         found = why(self._state, JobId(job))
         reason: str = found.reason
-        if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
+        if found.reason == "unknown" and (status := self._archived(job)):
             text = f"{status.state}; no longer in memory, read from the ledger"
+            if status.fault is not None and status.fault.code is FaultCode.RESULT_GONE:
+                text += f"; {status.fault.message}"
             reason, found = status.state, Why(found.reason, text)
         tree = family_tree(self._state, JobId(job))
         return {

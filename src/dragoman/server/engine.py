@@ -323,7 +323,7 @@ class BrokerEngine:
                 self._send_from_disk(effect, now)
                 return
         elif isinstance(effect, SendStatus):
-            effect = self.archive.complete(effect)
+            effect = self.archive.complete(effect, now)
         elif isinstance(effect, SendReply):
             self.before_send(effect, now)
             if effect.seq:

@@ -180,14 +180,27 @@ class Guard:
 
     def scheduled_fault(self, event: JobSubmitted) -> Fault | None:
         """Return why the principal of a schedule may not submit its job now; None: it may."""
-        own = [*self.registry.keys_of(event.principal), *self.tokens.tokens_of(event.principal)]
-        keys = [NO_KEY] if event.principal == ANONYMOUS else own
+        keys = self._keys_of(event.principal)
         found = [self.gate.identity_of(key, self._now()) for key in keys]
         if not found:
             return Fault(FaultCode.DENIED, f"{event.principal} has no key here")
         # One valid key is enough: the principal could submit the job itself.
         identity = next((each for each in found if each.fault is None), found[0])
         return self.gate.submission_fault(event, identity)
+
+    def others_fault(self, principal: Principal, service: str) -> Fault | None:
+        """Return why a principal may not change jobs of others of a service; None: it may."""
+        request = AccessRequest(Verb.CANCEL_OTHERS, service)
+        keys = self._keys_of(principal)
+        found = [self.gate.decide(key, request, self._now()) for key in keys]
+        if any(each.is_allowed for each in found):
+            return None
+        reason = found[0].reason if found else f"{principal} has no key here"
+        return Fault(FaultCode.DENIED, reason)
+
+    def _keys_of(self, principal: Principal) -> list[str]:
+        own = [*self.registry.keys_of(principal), *self.tokens.tokens_of(principal)]
+        return [NO_KEY] if principal == ANONYMOUS else own
 
     @property
     def gate(self) -> Gate:

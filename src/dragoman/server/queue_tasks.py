@@ -9,12 +9,15 @@ from dragoman.core.events import (
     DeadLetterDropped,
     Event,
     JobSubmitted,
+    ResultForgotten,
     ScheduleDeclared,
     ServicePaused,
 )
+from dragoman.core.jobs import Job
 from dragoman.core.queue_state import DeadLetter, QueueState, ScheduleState
 from dragoman.ledger.base import Entry
 from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault
 from dragoman.model.names import ANONYMOUS, JobId, Principal, ServiceName
 from dragoman.model.record import Kind
 from dragoman.model.schedule import Schedule
@@ -45,6 +48,8 @@ class QueueTasks:
         self._loop = loop
         self._runner = runner
         self._new_id = new_id
+        #: Why a principal may not touch jobs of others of a service; security sets it.
+        self.fault_of_others: Callable[[Principal, str], Fault | None] = lambda who, service: None
         #: Changes that wait for the disk: the kind of their record, and who waits.
         self._waiting: list[tuple[Kind, asyncio.Future[None]]] = []
         loop.listeners.append(self._durable)
@@ -59,6 +64,7 @@ class QueueTasks:
             "show_dead": self.show_dead,
             "retry_dead": self.retry_dead,
             "drop_dead": self.drop_dead,
+            "forget_result": self.forget_result,
             "pause_service": self.pause_service,
             "resume_service": self.resume_service,
         }
@@ -233,6 +239,35 @@ class QueueTasks:
         self._dead(job)
         await self._record(DeadLetterDropped(JobId(job)), Kind.DROPPED)
         return {"job": job, "status": "dropped"}
+
+    # --- results ------------------------------------------------------------------------------
+
+    async def forget_result(self, session: ServiceSession, job: str) -> dict[str, str]:
+        """Give the result of a finished job out no more. The ledger keeps its records."""
+        found = self._finished(job)
+        caller = self._loop.broker.state.store.jobs.get(JobId(session.job))
+        principal = caller.principal if caller is not None else ANONYMOUS
+        if principal != found.principal:
+            fault = self.fault_of_others(principal, found.service)
+            if fault is not None:
+                raise ServiceFault(f"job {found.id} belongs to {found.principal}: {fault.message}")
+        if not found.forgotten_at:
+            event = ResultForgotten(found.id, found.service, principal, is_archived=True)
+            await self._record(event, Kind.RESULT_FORGOTTEN)
+        return {"job": found.id, "status": "forgotten"}
+
+    def _finished(self, job: str) -> Job:
+        """Return a finished job, from the ledger if it has left the memory."""
+        state = self._loop.broker.state
+        found = state.store.find(JobId(job)) or self._loop.archive.job(JobId(job))
+        if found is None:
+            raise ServiceFault(f"job {job!r} is not known here, or its retention is over")
+        if not found.is_final:
+            raise ServiceFault(f"job {job} has not ended; cancel it, or wait for its end")
+        if state.is_held(found):
+            words = f"job {job} is a step of the open job {found.parent}, which may need its result"
+            raise ServiceFault(f"{words}; forget it when that has ended")
+        return found
 
     # --- flow ---------------------------------------------------------------------------------
 

@@ -383,7 +383,7 @@ class Server:
         )
         if guard is not None:
             builtin.sid.is_worker = guard.is_worker
-            schedules.fault_of = guard.scheduled_fault
+            schedules.fault_of, queue.fault_of_others = guard.scheduled_fault, guard.others_fault
             keys = KeyTasks(guard.registry, lambda: guard.gate, loop.clock.now, guard.refresh)
             builtin.mmi.tasks.add(keys.tasks)
         return builtin, overview

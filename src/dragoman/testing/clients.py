@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from dragoman.core.effects import SendReply
 from dragoman.core.events import (
@@ -12,6 +13,7 @@ from dragoman.core.events import (
     JobSubmitted,
     PeerLeft,
     ReplyKind,
+    ResultForgotten,
     ResultRequested,
 )
 from dragoman.model.body import Body
@@ -129,5 +131,26 @@ class SimClient:
             self.send(InputReceived(reply.job, self.peer, answer, reply.worker))
 
     def _ended(self, job: JobId) -> None:
-        self.open.pop(job, None)
+        submission = self.open.pop(job, None)
+        if submission is not None and job not in self.ended:
+            self._use_result(submission)
         self.ended.add(job)
+
+    def _use_result(self, submission: JobSubmitted) -> None:
+        """Ask for the result of some jobs again, now and then; forget some results."""
+        draw = crc32(f"use of {submission.job}".encode()) % 16
+        if submission.terms.result_ttl is None and draw:
+            return
+        if draw < 2:
+            self.world.after(1.0, self._send_if_up, _forget(submission))
+        for wait in (0.3, 3.0, 9.0):
+            self.world.after(wait, self._send_if_up, ResultRequested(submission.job, self.peer))
+        self.world.after(6.0, self._send_if_up, submission)
+
+    def _send_if_up(self, event: Event) -> None:
+        if self.is_up:
+            self.send(event)
+
+
+def _forget(submission: JobSubmitted) -> ResultForgotten:
+    return ResultForgotten(submission.job, submission.service, submission.principal)

@@ -73,6 +73,7 @@ class Oracle:
                 self._check_record(effect, event)
             else:
                 self._check_peer(effect)
+                self._check_result(effect, broker.state.now)
         if self.every <= CLOSELY:
             self.fairness.observe(records, broker.state)
         if self._events % self.every == 0:
@@ -107,6 +108,11 @@ class Oracle:
         elif type(effect) is SendStatus and effect.status is None:
             message = f"{effect.job} was acknowledged and is unknown now"
             self.require(effect.job not in self.acknowledged, message)
+
+    def _check_result(self, effect: Effect, now: float) -> None:
+        if isinstance(effect, SendReply | SendStatus):
+            job = self.checker.aliases.get(effect.job, effect.job)
+            self.checker.results.check(effect, job, now)
 
     def _check_reply(self, reply: SendReply) -> None:
         client = self.checker.client_of(reply.job)

@@ -29,6 +29,7 @@ from dragoman.model.schedule import read_schedule
 from dragoman.model.terms import read_terms
 from dragoman.testing.family_checker import FamilyChecker
 from dragoman.testing.limit_checker import LimitChecker
+from dragoman.testing.result_checker import ResultChecker
 from dragoman.testing.unique_checker import UniqueChecker
 from dragoman.testing.workload import LINK
 
@@ -98,6 +99,7 @@ class RecordChecker:
         self.limits = LimitChecker()
         self.uniques = UniqueChecker()
         self.families = FamilyChecker()
+        self.results = ResultChecker()
         self.replaying = False
         self.now = 0.0
 
@@ -171,6 +173,7 @@ class RecordChecker:
         if step is not None:
             step(self, record, body, event)
         self.families.take(record)
+        self.results.take(record)
 
     def _submitted(self, record: Record, body: Body | None, event: Event | None) -> None:
         assert record.job not in self.jobs, f"{record.job} is submitted twice"

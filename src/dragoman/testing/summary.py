@@ -25,6 +25,7 @@ _FIELDS: Final[dict[type, str]] = {
     events.ScheduleDeclared: "name",
     events.ScheduleTicked: "name tick",
     events.DeadLetterDropped: "job",
+    events.ResultForgotten: "job principal",
     events.ServicePaused: "service is_paused",
     events.ServiceLimited: "service task limit",
     events.Noted: "kind peer detail",

@@ -112,6 +112,7 @@ def draw_job(
         service = ServiceName("all")
     if client == HEAVY:
         terms = replace(terms, weight=2)
+    terms = replace(terms, result_ttl=ttl_of(job))
     return JobSubmitted(
         job,
         client,
@@ -122,6 +123,11 @@ def draw_job(
         "task",
         f"key-{job}" if random.random() < 0.15 else "",
     )
+
+
+def ttl_of(job: str) -> float | None:
+    """Return how long the result of a job lasts. Drawn from its id: no other draw changes."""
+    return {0: 0.5, 1: 4.0}.get(crc32(f"lifetime of {job}".encode()) % 8)
 
 
 def children_of(job: JobId, worker: PeerId) -> list[JobSubmitted]:
@@ -136,6 +142,8 @@ def child_of(parent: Parent, worker: PeerId, failed: int = 0) -> JobSubmitted:
     job = JobId(f"{parent.job}/{parent.position}" + (f"~{failed}" if failed else ""))
     random = Random(f"{parent.job}/{parent.position}")
     terms = replace(draw_terms(random), parent=parent, memoize=False, limit=None, unique=None)
+    # Short: a parent that runs again needs the result although its time is over.
+    terms = replace(terms, result_ttl=0.2 if crc32(job.encode()) % 2 else None)
     body = Body(LINK, (f"q-{parent.job}/{parent.position}".encode(), b""))
     client = PeerId(f"{worker}-children")
     return JobSubmitted(job, client, random.choice(SERVICES), body, ANY, terms, "task")

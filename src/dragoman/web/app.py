@@ -85,6 +85,7 @@ class Application:
             Route("/v1/jobs", views.jobs, methods=get),
             Route("/v1/call", jobs.call, methods=post),
             Route("/v1/call/{service}", jobs.call_raw, methods=post),
+            Route("/v1/jobs/{job:path}/result", jobs.forget_result, methods=delete),
             JobPartRoute("/v1/jobs/{job:path}/result", jobs.result, methods=get),
             JobPartRoute("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
             JobPartRoute("/v1/jobs/{job:path}/why", views.why, methods=get),

@@ -13,19 +13,21 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dragoman.core.effects import JobStatus
 from dragoman.core.events import ResultRequested
 from dragoman.core.view import WorkerRow
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
-from dragoman.model.record import Record
+from dragoman.model.record import Kind, Record
 from dragoman.model.search import LARGEST_PAGE, HistoryFilter, HistoryPage
 from dragoman.web.client_channels import ClientChannels
 from dragoman.web.event_streams import ServerSentStream, StreamResponse, encode
 from dragoman.web.job_documents import answer, known
 from dragoman.web.measurements import MeasuredBroker
-from dragoman.web.problems import Problem
+from dragoman.web.problems import Problem, of_fault
 from dragoman.web.request_reading import client_name, number, whole_number
 from dragoman.web.view_routes import ViewRoutes, workers_page
 
@@ -270,9 +272,11 @@ class HistoryRoutes:
         """GET /v1/jobs/{job}/bodies/{seq}: the body of one record; `?download` for its bytes."""
         job, seq = request.path_params["job"], request.path_params["seq"]
         channel = self._channels.of(client_name(request))
-        known(await channel.ask(ResultRequested(JobId(job), channel.peer)))
+        status = known(await channel.ask(ResultRequested(JobId(job), channel.peer)))
         queries = self._source.queries
         found = [r for r in await queries.history(job) if r.seq == seq]
+        if found and found[0].kind in _RESULTS and _is_gone(status):
+            raise of_fault(status.fault or Fault(FaultCode.RESULT_GONE), job=job)
         body = await queries.body(found[0]) if found else None
         if body is None:
             raise Problem(404, f"record {seq} of the job {job} has no body", "unknown_body")
@@ -294,6 +298,15 @@ class HistoryRoutes:
             raise Problem(404, f"there is no report {name}", "unknown_report")
         policy = {"Content-Security-Policy": _REPORT_POLICY}
         return Response(found, media_type="text/html; charset=utf-8", headers=policy)
+
+
+#: Records whose bodies are results of attempts.
+_RESULTS: Final = frozenset({Kind.ENDED, Kind.GATHERED, Kind.LATE})
+
+
+def _is_gone(status: JobStatus) -> bool:
+    faults = (status.fault, *(part.fault for part in status.parts))
+    return any(fault is not None and fault.code is FaultCode.RESULT_GONE for fault in faults)
 
 
 def _page(page: HistoryPage) -> Response:

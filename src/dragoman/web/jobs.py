@@ -53,6 +53,11 @@ from dragoman.web.request_reading import (
 #: How much longer than its job a call waits, so that the broker's own timeout arrives.
 MARGIN: Final = 5.0
 
+#: Seconds that the broker may take to forget a result.
+_PATIENCE: Final = 15.0
+#: The service of the broker itself.
+MANAGEMENT: Final = "mmi.service.broker"
+
 #: Most submissions in one list.
 MOST_JOBS: Final = 1000
 
@@ -84,6 +89,8 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     #: Seconds before the job may start, or the instant (seconds since the epoch).
     delay: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)] | None = None
     at: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
+    #: Seconds after the job's end in which its result is given out.
+    result_ttl: Limit | None = None
     run_timeout: Limit | None = None
     queue_timeout: Limit | None = None
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
@@ -294,6 +301,17 @@ class JobRoutes:
         if wait and is_open(found):
             found = await self._wait(request, channel, found, wait)
         return result_response(found, media_type_wanted(request) == BYTES)
+
+    async def forget_result(self, request: Request) -> Response:
+        """DELETE /v1/jobs/{job}/result: give the result of a finished job out no more."""
+        channel, job = self._channel(request), request.path_params["job"]
+        call = Call("forget_result", (job,), timeout=_PATIENCE)
+        wanted = JobRequest(MANAGEMENT, call.task, timeout=_PATIENCE)
+        self._complete(wanted)
+        reply = await self._run(request, channel, self._submission(channel, wanted, call))
+        if reply is None:
+            raise Problem(504, f"the broker has not confirmed that it forgot {job}; ask again")
+        return final_response(reply, is_raw=False)
 
     async def _wait(
         self, request: Request, channel: ClientChannel, found: SendStatus, wait: float

@@ -192,7 +192,8 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/jobs/{job}/result": {
         "get": _operation(
             "A job's result", {200: "The result", 202: "Not ended"}, [_JOB, _WAIT], schemas=_RESULT
-        )
+        ),
+        "delete": _operation("Forget a job's result", {200: "It is forgotten"}, [_JOB]),
     },
     "/v1/jobs/{job}/input": {
         "post": _operation("Input for a running job", {202: "Passed on"}, [_JOB], "InputAnswer")

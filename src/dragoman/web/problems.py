@@ -24,6 +24,7 @@ STATUS_OF: Final[dict[FaultCode, int]] = {
     FaultCode.CONFLICT: 409,
     FaultCode.DUPLICATE: 409,
     FaultCode.UNKNOWN_JOB: 404,
+    FaultCode.RESULT_GONE: 410,
     FaultCode.NO_WORKER: 503,
     FaultCode.QUEUE_FULL: 429,
     FaultCode.DRAINING: 503,

@@ -25,6 +25,9 @@ from dragoman.testing.harness import LocalBroker
 
 pytestmark = pytest.mark.interop
 
+#: Records that change a job or its result.
+_CHANGES = ("dispatched", "ended", "result_forgotten")
+
 #: Names that look like `resize`: Cyrillic, full width, invisible characters, another case.
 CONFUSABLES = ("r\u0435size", "\uff52esize", "resize\u200b", "Resize", "resize ", "re\u0301size")
 
@@ -64,8 +67,10 @@ def test_the_jobs_of_others_are_neither_read_nor_cancelled_nor_taken_by_their_id
         for steal in (lambda: thief.job(job.id).result(3), lambda: thief.job(job.id).cancel(3)):
             with contextlib.suppress(*REFUSALS):
                 assert steal() not in (42, "cancelled")
+        with pytest.raises(REFUSALS):
+            thief.job(job.id).forget()
         until(lambda: len(refusals_of(broker, names[1], before)) >= 2, 5)
-    stolen = [r for r in records(broker, "dispatched", "ended", after=before) if r.job == job.id]
+    stolen = [r for r in records(broker, *_CHANGES, after=before) if r.job == job.id]
     assert stolen == []
 
 

@@ -262,7 +262,7 @@ class MdpReplies:
         if status.state not in FINAL:
             return (PENDING,)
         part = status.parts[0] if status.parts else None
-        if status.state is not JobState.SUCCEEDED or part is None:
+        if status.state is not JobState.SUCCEEDED or status.fault or part is None:
             ended = status.fault or Fault(FaultCode.TASK_FAILED)
             return (ERROR + b" " + (ended.message or ended.code.value).encode(),)
         try:

@@ -18,6 +18,7 @@ STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.CONFLICT: b"400",
     FaultCode.DUPLICATE: b"400",
     FaultCode.UNKNOWN_JOB: b"404",
+    FaultCode.RESULT_GONE: b"417",
     FaultCode.NO_WORKER: b"400",
     FaultCode.QUEUE_FULL: b"500",
     FaultCode.DRAINING: b"500",

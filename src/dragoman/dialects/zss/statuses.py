@@ -19,6 +19,7 @@ _STATUS: Final = {
     FaultCode.CONFLICT: 409,
     FaultCode.DUPLICATE: 409,
     FaultCode.UNKNOWN_JOB: 404,
+    FaultCode.RESULT_GONE: 410,
     FaultCode.NO_WORKER: 404,
     FaultCode.QUEUE_FULL: 429,
     FaultCode.DRAINING: 503,

@@ -2,8 +2,8 @@
 
 Each is a context manager that replaces one function of the core or of the simulated server. They
 resemble real mistakes: small, and correct most of the time. `planting` has the mechanism;
-`durability`, `dispatch`, `timing`, `jobs`, `retries`, `limits`, `uniques` and `families` have the
-bugs. Those of `outages` need worlds with outages, those of `mesh` worlds of linked brokers.
+`durability`, `dispatch`, `timing`, `jobs`, `retries`, `limits`, `uniques`, `families` and `results`
+have the bugs. Those of `outages` need worlds with outages, those of `mesh` linked brokers.
 """
 
 from typing import Final
@@ -14,6 +14,7 @@ from dragoman.testing.bugs import (
     families,
     jobs,
     limits,
+    results,
     retries,
     timing,
     uniques,
@@ -21,5 +22,5 @@ from dragoman.testing.bugs import (
 from dragoman.testing.bugs.planting import Bug
 
 #: All planted bugs by name.
-THEMES: Final = (durability, dispatch, timing, jobs, retries, limits, uniques, families)
+THEMES: Final = (durability, dispatch, timing, jobs, retries, limits, uniques, families, results)
 BUGS: Final[dict[str, Bug]] = {name: bug for theme in THEMES for name, bug in theme.BUGS.items()}

@@ -22,6 +22,8 @@ from dragoman.core.limits import Limits
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
+from dragoman.model.record import Kind
+from dragoman.model.terms import read_terms
 
 
 @pytest.mark.parametrize(
@@ -163,3 +165,21 @@ def test_a_job_that_expires_tells_its_worker_to_stop(stage: Stage) -> None:
     assert [(e.worker, e.attempt) for e in effects if isinstance(e, SendCancel)] == [
         (peer("w1"), 1)
     ]
+
+
+def hooks(stage: Stage) -> list[str]:
+    """Return the webhooks that the records of ends name."""
+    return [read_terms(r.terms).webhook for r in stage.records if r.kind == Kind.ENDED]
+
+
+def test_every_kind_of_end_names_the_webhook_of_its_job(stage: Stage) -> None:
+    hook = "https://hooks.example.org/"
+    stage.tell(joined("w1"), joined("w2"), submitted("j1", memoize=True, webhook=hook))
+    stage.tell(finished("w1", "j1"), submitted("j2", memoize=True, webhook=hook))
+    stage.tell(submitted("j3", target="all", webhook=hook))
+    stage.tell(finished("w1", "j3"), finished("w2", "j3"))
+    stage.tell(submitted("j4", "nobody's", webhook=hook), cancelled("j4"))
+    assert hooks(stage) == [hook] * 4
+    stage.tell(submitted("j5"), finished("w1", "j5"))
+    assert hooks(stage) == [hook] * 4 + [""]
+    assert stage.records[-1].terms == ""

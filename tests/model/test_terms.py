@@ -75,6 +75,7 @@ OTHER = {
     "delay": 2.0,
     "not_before": 1e9,
     "result_ttl": 60.0,
+    "webhook": "https://hooks.example.org/",
     "origin": "schedule nightly",
     "path": ("west", "east"),
 }

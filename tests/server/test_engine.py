@@ -15,12 +15,16 @@ from dragoman.core.events import (
     Noted,
     ReplyKind,
     ResultRequested,
+    ScheduleDeclared,
+    ScheduleTicked,
 )
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.model.body import EMPTY
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
+from dragoman.model.schedule import Schedule
 from dragoman.server.engine import (
     DRAIN_LIMIT,
     LONGEST_SLEEP,
@@ -357,3 +361,28 @@ def test_the_effects_of_a_recovery_are_written_before_they_leave() -> None:
     bench.engine.carry_out(effects, NOW)
     assert bench.wire.sent == []
     assert isinstance(bench.write()[-1], SendWork)
+
+
+HOOK = "https://hooks.example.org/"
+UNLISTED = Fault(FaultCode.DENIED, "not listed")
+
+
+def test_a_job_whose_webhook_is_not_allowed_is_refused_and_that_is_recorded() -> None:
+    bench = Bench()
+    asked: list[str] = []
+    bench.engine.hook_fault = lambda url: (asked.append(url), UNLISTED)[1]  # type: ignore[func-returns-value]
+    bench.turn(submitted("j1"), submitted("j2", webhook=HOOK))
+    assert bench.begin() == ["submitted", "refused"]
+    assert asked == [HOOK]
+
+
+def test_a_tick_whose_webhook_is_not_allowed_makes_no_job() -> None:
+    schedule = ScheduleDeclared("s", Schedule("s", "a", every=5))
+    for fault, wanted in ((None, "submitted"), (UNLISTED, "refused")):
+        bench = Bench()
+        bench.turn(schedule)
+        bench.write()
+        bench.engine.hook_fault = lambda url, fault=fault: fault  # type: ignore[misc]
+        bench.engine.ticks = OneTick(0.0, ScheduleTicked("s", 1005, submitted("j1", webhook=HOOK)))
+        bench.turn()
+        assert bench.begin() == ["ticked", wanted]

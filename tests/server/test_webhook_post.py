@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from dragoman.model.webhook import split_hook_url
 from dragoman.server.webhook_post import (
     HookPolicy,
     HookRefused,
     open_secret,
     post,
-    read_hook_url,
     signature,
 )
 from dragoman.server.webhook_settings import WebhookSection
@@ -83,11 +83,30 @@ def test_a_secured_broker_reaches_listed_and_public_hosts_only(receiver: Any) ->
 @pytest.mark.parametrize("url", ["ftp://x/", "https://", "nothing", "https://u:p@host/"])
 def test_what_is_no_webhook_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="webhook"):
-        read_hook_url(url)
+        split_hook_url(url)
     with pytest.raises(ValidationError, match="webhook"):
         WebhookSection(services={"mail": url})
     with pytest.raises(HookRefused):
         post(url, {}, b"", HookPolicy())
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://hooks.example.org/x", ""),
+        ("https://elsewhere.example.com/x", "is not in"),
+        ("http://10.0.0.7/x", "private = true"),
+        ("http://[::1]:9/x", "private = true"),
+        ("gopher://hooks.example.org/", "is no webhook"),
+    ],
+)
+def test_a_url_is_checked_as_far_as_its_text_can_say(url: str, reason: str) -> None:
+    policy = HookPolicy(("*.example.org", "10.*", "::1"), is_private_allowed=False)
+    if reason:
+        with pytest.raises(HookRefused, match=reason):
+            policy.check_url(url)
+    else:
+        policy.check_url(url)
 
 
 def test_the_secret_is_made_once_and_signs(tmp_path: Path) -> None:

@@ -12,6 +12,18 @@ def test_a_secured_broker_needs_a_list_of_hosts() -> None:
     assert listed.policy(is_secured=True) == HookPolicy(("a",), True)
 
 
+@pytest.mark.parametrize("is_secured", [True, False])
+def test_a_job_reaches_listed_hosts_only_whether_secured_or_not(is_secured: bool) -> None:
+    assert WebhookSection().job_policy(is_secured) == HookPolicy((), not is_secured)
+    assert WebhookSection(hosts=("a",)).job_policy(is_secured) == HookPolicy(("a",), not is_secured)
+
+
+def test_there_is_nothing_to_do_without_services_and_hosts() -> None:
+    assert not WebhookSection().is_used
+    assert WebhookSection(hosts=("a",)).is_used
+    assert WebhookSection(services={"mail": "https://a/"}).is_used
+
+
 def test_what_is_no_url_is_refused() -> None:
     with pytest.raises(ValidationError, match="webhook"):
         WebhookSection(services={"mail": "file:///etc/passwd"})

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.server.test_webhook_post import Receiver, receiver, url_of
 
-from dragoman import Client, Worker
+from dragoman import Client, Denied, JobFailed, Worker
 from dragoman.core.events import Noted
+from dragoman.dialects.peer_sides import Unsupported
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.record import Kind, Record
@@ -159,6 +160,74 @@ def test_a_broker_posts_signed_ends_and_records_them(receiver: Any, tmp_path: Pa
     assert json.loads(body)["state"] == "succeeded"
     at = int(headers[SIGNATURE].partition(",")[0].removeprefix("t="))
     assert headers[SIGNATURE] == signature(open_secret(tmp_path / "webhook.key"), at, body)
+
+
+def test_a_job_has_a_webhook_of_its_own_beside_that_of_its_service(
+    receiver: Any, tmp_path: Path
+) -> None:
+    hooks = {"services": {"hooked": url_of(receiver, "/all")}, "hosts": ["127.0.0.1"]}
+    with LocalBroker("nfp", "http", data=tmp_path, webhooks=hooks) as broker:
+        worker = Worker(broker.url("nfp"), "hooked", own_process_beats=False)
+        worker.task(name="one")(lambda: 1)
+        with worker, Client(broker.url("nfp")) as client, Client(broker.url("http")) as other:
+            for number, each in enumerate((client, other)):
+                own = each.options(timeout=30, webhook=url_of(receiver, f"/own/{number}"))
+                assert own.call("hooked", "one") == 1
+            notified = client.subscribe("broker.notified", after=0)
+            details = [next(notified).event["detail"] for _ in range(4)]
+    assert sorted(path for path, _, _ in receiver.got) == ["/all", "/all", "/own/0", "/own/1"]
+    assert sum(each.startswith("the job's own: 127.0.0.1: delivered") for each in details) == 2
+    for _, headers, body in receiver.got:
+        at = int(headers[SIGNATURE].partition(",")[0].removeprefix("t="))
+        assert headers[SIGNATURE] == signature(open_secret(tmp_path / "webhook.key"), at, body)
+
+
+def test_a_host_that_is_not_listed_is_refused_at_the_submission(
+    receiver: Any, tmp_path: Path
+) -> None:
+    hooks = {"hosts": ["hooks.example.org"]}
+    with (
+        LocalBroker("nfp", "memo", data=tmp_path, webhooks=hooks) as broker,
+        Client(broker.url("nfp")) as client,
+        Client(broker.url("memo")) as without_room,
+    ):
+        with pytest.raises(Denied, match=r"127.0.0.1 is not in .webhooks. hosts; ask the oper"):
+            client.options(timeout=30, webhook=url_of(receiver)).call("hooked", "one")
+        with pytest.raises(JobFailed, match="webhook: 'nothing' is no webhook"):
+            client.options(timeout=30, webhook="nothing").call("hooked", "one")
+        with pytest.raises(Unsupported, match="webhook"):
+            without_room.options(timeout=30, webhook=url_of(receiver)).call("hooked", "one")
+        refused = client.subscribe("broker.refused", after=0)
+        assert next(refused).event["fault"] == "denied"
+
+
+def test_without_a_list_of_hosts_no_job_has_a_webhook(tmp_path: Path) -> None:
+    with (
+        LocalBroker("nfp", data=tmp_path) as broker,
+        Client(broker.url("nfp")) as client,
+        pytest.raises(Denied, match="is not in"),
+    ):
+        client.options(timeout=30, webhook="https://hooks.example.org/").call("hooked", "one")
+
+
+def test_a_webhook_survives_a_restart_between_submission_and_end(
+    receiver: Any, tmp_path: Path
+) -> None:
+    hooks = {"hosts": ["127.0.0.1"]}
+    with (
+        LocalBroker("nfp", data=tmp_path, webhooks=hooks) as broker,
+        Client(broker.url("nfp")) as client,
+    ):
+        own = client.options(timeout=60, webhook=url_of(receiver))
+        job = own.submit("hooked", "one")
+        assert job.wait_until_acknowledged(20)
+    with LocalBroker("nfp", data=tmp_path, webhooks=hooks) as broker:
+        worker = Worker(broker.url("nfp"), "hooked", own_process_beats=False)
+        worker.task(name="one")(lambda: 1)
+        with worker, Client(broker.url("nfp")) as client:
+            assert client.job(job.id).result(30) == 1
+            assert next(client.subscribe("broker.notified", after=0)).event["job"] == job.id
+    assert [json.loads(body)["job"] for _, _, body in receiver.got] == [job.id]
 
 
 def test_without_webhooks_nothing_is_started(tmp_path: Path) -> None:

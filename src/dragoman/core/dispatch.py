@@ -269,6 +269,7 @@ def _terms_left(state: BrokerState, part: JobPart) -> Terms:
         not_before=0.0,
         # This broker answers the client; the other one must be able to repeat its result.
         result_ttl=None,
+        webhook="",
     )
 
 

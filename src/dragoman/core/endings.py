@@ -4,7 +4,7 @@ Every final state of a part or job is set here, so each job ends exactly once.
 """
 
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from dragoman.core.children import note_children
 from dragoman.core.deadlines import TimerKind
@@ -22,6 +22,7 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind
 from dragoman.model.target import Target
+from dragoman.model.terms import Terms, terms_text
 
 #: A job with several parts ends in the first of these states that any of its parts has.
 _WORST: Final = (
@@ -31,6 +32,14 @@ _WORST: Final = (
     JobState.CANCELLED,
     JobState.SUCCEEDED,
 )
+
+
+def hook_fields(job: Job) -> dict[str, Any]:
+    """Return what the record of a job's end says of its webhook: the URL, in `terms`.
+
+    Whoever delivers reads the ends only, also long after the submission.
+    """
+    return {"terms": terms_text(Terms(webhook=job.terms.webhook))} if job.terms.webhook else {}
 
 
 def end_part(
@@ -50,7 +59,10 @@ def end_part(
     _detach(state, part)
     part.body = body
     if len(job.parts) == 1:
-        state.record(Kind.ENDED, part, body=body, state=final_state, failure=fault, by=worker)
+        hook = hook_fields(job)
+        state.record(
+            Kind.ENDED, part, body=body, state=final_state, failure=fault, by=worker, **hook
+        )
         _finish_job(state, job, part, body)
     else:
         state.record(Kind.GATHERED, part, body=body, state=final_state, failure=fault, by=worker)
@@ -68,7 +80,7 @@ def end_gathered(state: BrokerState, job: Job) -> None:
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
     fault = next((p.fault for p in job.parts if p.state is worst), None)
-    state.record(Kind.ENDED, job, state=worst, failure=fault)
+    state.record(Kind.ENDED, job, state=worst, failure=fault, **hook_fields(job))
     _finish_job(state, job, None, None)
 
 
@@ -84,10 +96,8 @@ def end_job(state: BrokerState, job: Job, final_state: JobState, fault: Fault | 
     queue = state.queues.find(job.service)
     if queue is not None and queue.unbound.pop(job.id, None) is not None:
         state.queues.tidy(job.service)
-    if len(job.parts) == 1:
-        state.record(Kind.ENDED, job.parts[0], state=final_state, failure=fault)
-    else:
-        state.record(Kind.ENDED, job, state=final_state, failure=fault)
+    about = job.parts[0] if len(job.parts) == 1 else job
+    state.record(Kind.ENDED, about, state=final_state, failure=fault, **hook_fields(job))
     _finish_job(state, job, None, None)
     for worker in freed:
         fill_worker(state, worker)
@@ -287,7 +297,8 @@ def end_memoized(state: BrokerState, job: Job, earlier: Job) -> None:
     part, source = job.parts[0], earlier.parts[0]
     part.body = source.body
     detail = f"memoised from job {earlier.id}"
-    state.record(Kind.ENDED, part, state=JobState.SUCCEEDED, detail=detail, count=source.result_seq)
+    fields = {"detail": detail, "count": source.result_seq, **hook_fields(job)}
+    state.record(Kind.ENDED, part, state=JobState.SUCCEEDED, **fields)
     _finish_job(state, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 

@@ -13,6 +13,7 @@ from dragoman.model.parent import read_parent
 from dragoman.model.retry import read_retry
 from dragoman.model.terms import Terms
 from dragoman.model.unique import read_unique
+from dragoman.model.webhook import read_hook
 
 #: The longest delay in seconds: ten years.
 LONGEST_DELAY: Final = 315_360_000.0
@@ -65,5 +66,6 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "limit": ("limit", read_limit),
     "max_attempts": ("max_attempts", _count),
     "parent": ("parent", read_parent),
+    "webhook": ("webhook", read_hook),
     "result_ttl": ("result_ttl", _number(0.001, LONGEST_DELAY)),
 }

@@ -101,7 +101,8 @@ class Record:
     digest: str = ""  #: digest of the body
     priority: int = 0
     key: str = ""  #: idempotency key
-    terms: str = ""  #: the terms that differ from the defaults, as text
+    #: The terms that differ from the defaults, as text; in `ended`: the job's webhook, if any.
+    terms: str = ""
     submitted_at: float = 0.0  #: in every record of a job
     deadline_at: float = 0.0  #: when the whole job expires
     count: int = 0

@@ -60,6 +60,8 @@ class Terms:
     unique: Unique | None = None
     #: How long after its end the job's result is given out; None: as long as the job is known.
     result_ttl: float | None = None
+    #: The URL that gets the end of the job; empty: none.
+    webhook: str = ""
     #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
     origin: str = ""
     #: The brokers that the job has passed on its way here, the first one first.

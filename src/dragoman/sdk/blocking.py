@@ -183,9 +183,10 @@ class Client:
         limit: Limit | None = None,
         unique: str | Unique = "",
         result_ttl: float | timedelta | None = None,
+        webhook: str = "",
     ) -> Caller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        when = (retries, delay, at, run_timeout, limit, unique, result_ttl)
+        when = (retries, delay, at, run_timeout, limit, unique, result_ttl, webhook)
         o = CallOptions(target, timeout, priority, key, job, *when)
         return Caller(self, o)
 

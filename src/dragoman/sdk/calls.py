@@ -56,6 +56,8 @@ class CallOptions:
     unique: str | Unique = ""
     #: Seconds after the job's end in which its result is given out; None: while it is known.
     result_ttl: float | timedelta | None = None
+    #: The URL that gets the end of the job; its host is in the broker's list.
+    webhook: str = ""
 
     @property
     def wait(self) -> float | None:
@@ -80,6 +82,7 @@ class CallOptions:
             "unique": unique_members(unique) if isinstance(unique, Unique) else unique,
             "limit": limit_members(self.limit) if self.limit is not None else None,
             "result_ttl": None if self.result_ttl is None else _seconds(self.result_ttl),
+            "webhook": self.webhook,
         }
         # 0 is an answer here, if a wrong one for `result_ttl`: then the broker says so.
         is_said = {"retries": retries is not None, "result_ttl": self.result_ttl is not None}

@@ -17,9 +17,11 @@ from dragoman.core.effects import Append, Effect, SendReply, SendStatus, SendWor
 from dragoman.core.events import (
     DeliveryFailed,
     Event,
+    EventDenied,
     JobSubmitted,
     LedgerBlocked,
     Noted,
+    ScheduleTicked,
     TimeAdvanced,
     WorkerJoined,
 )
@@ -101,6 +103,8 @@ class BrokerEngine:
         self.links = links
         self.archive = archive
         self.terms = terms or ServiceTerms({})
+        #: Why a job may not have a webhook at this URL; the settings decide.
+        self.hook_fault: Callable[[str], Fault | None] = lambda url: None
         #: Gets every subscription of a peer.
         self.subscribe: Callable[[Link, Subscribed], None] = lambda link, wish: None
         #: By service: adds to a reply, as it leaves, what no record may contain.
@@ -148,7 +152,8 @@ class BrokerEngine:
         self._has_judged = True
         effects += self._handle(TimeAdvanced(), now)
         for event in self.ticks.take_due(now):
-            effects += self._handle(event, now)
+            for checked in self._ticked(event):
+                effects += self._handle(checked, now)
         for link in self.links.take_due(now):
             self._take_all(link, link.side.advance(now), effects, now)
 
@@ -200,9 +205,26 @@ class BrokerEngine:
             elif isinstance(item, WorkerJoined):
                 effects += self._handle(self._as_known(item, now), now)
             elif isinstance(item, JobSubmitted):
-                effects += self._handle(self.terms.apply(item) if self.terms else item, now)
+                effects += self._handle(self._admitted(item), now)
             elif not (isinstance(item, Noted) and self.links.rejections.is_over_limit(item, now)):
                 effects += self._handle(item, now)
+
+    def _ticked(self, event: Event) -> list[Event]:
+        """Return a tick, or one without a job, and its refusal, if it must not have its webhook."""
+        if not isinstance(event, ScheduleTicked) or event.job is None:
+            return [event]
+        hook = event.job.terms.webhook
+        fault = self.hook_fault(hook) if hook else None
+        if fault is None:
+            return [event]
+        return [replace(event, job=None), EventDenied(event.job, fault, event.job.principal)]
+
+    def _admitted(self, job: JobSubmitted) -> JobSubmitted | EventDenied:
+        """Return a submission with its terms, or its refusal if it must not have its webhook."""
+        fault = self.hook_fault(job.terms.webhook) if job.terms.webhook else None
+        if fault is not None:
+            return EventDenied(job, fault, job.principal)
+        return self.terms.apply(job) if self.terms else job
 
     def _as_known(self, joined: WorkerJoined, now: float) -> WorkerJoined:
         """Return a join without the jobs it reports, if it may have waited unread for long.

@@ -159,7 +159,9 @@ class QueueTasks:
         """Submit the job of a schedule now, beside its ticks."""
         made = job_of(self._find(name).schedule, 0, f"schedule-{name}-{self._new_id()}")
         job = replace(made, terms=replace(made.terms, delay=0.0))
-        fault = self._runner.denial(self._find(name).schedule, job)
+        hook = job.terms.webhook
+        fault = self._loop.engine.hook_fault(hook) if hook else None
+        fault = fault or self._runner.denial(self._find(name).schedule, job)
         if fault is not None:
             raise ServiceFault(f"{job.principal}, who added it, may not submit it: {fault.message}")
         await self._record(self._loop.engine.terms.apply(job), Kind.SUBMITTED)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
 
 from dragoman.model.value import value
+from dragoman.model.webhook import split_hook_url
 
 SIGNATURE: Final = "Dragoman-Signature"
 DELIVERY: Final = "Dragoman-Delivery"
@@ -46,6 +46,16 @@ class HookPolicy:
         if self.hosts is not None and not any(fnmatchcase(host, each) for each in self.hosts):
             raise HookRefused(f"{host} is not in [webhooks] hosts")
 
+    def check_url(self, url: str) -> None:
+        """Raise `HookRefused` if a URL may not be reached, as far as its text can say."""
+        try:
+            host = split_hook_url(url).hostname or ""
+        except ValueError as error:
+            raise HookRefused(str(error)) from None
+        self.check_host(host)
+        if _is_address(host):
+            self.check_addresses(host, (host,))
+
     def check_addresses(self, host: str, addresses: Sequence[str]) -> None:
         """Raise `HookRefused` if one of its addresses must not be reached."""
         if self.is_private_allowed:
@@ -55,14 +65,12 @@ class HookPolicy:
                 raise HookRefused(f"{host} is {each}; set [webhooks] private = true to allow it")
 
 
-def read_hook_url(url: str) -> SplitResult:
-    """Return the parts of a webhook's URL. Raises ValueError."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or len(url) > 2000:
-        raise ValueError(f"{url[:100]!r} is no webhook; write https://HOST/PATH")
-    if parts.username or parts.password:
-        raise ValueError("a webhook's URL has no user and password; its body is signed instead")
-    return parts
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def open_secret(path: Path) -> bytes:
@@ -94,7 +102,7 @@ def post(
 ) -> None:
     """Deliver. Raises OSError if it may be tried again, `HookRefused` if not. Blocks."""
     try:
-        parts = read_hook_url(url)
+        parts = split_hook_url(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
         raise HookRefused(str(error)) from None

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dragoman.server.webhook_post import HookPolicy, read_hook_url
+from dragoman.model.webhook import split_hook_url
+from dragoman.server.webhook_post import HookPolicy
 
 
 class WebhookSection(BaseModel):
@@ -18,7 +19,7 @@ class WebhookSection(BaseModel):
     hosts: tuple[str, ...] | None = Field(
         default=None,
         description="Globs of host names that webhooks may reach. Not set: every host, or none if "
-        "security is on.",
+        "security is on. A job may have a webhook of its own only to a host of this list.",
     )
     private: bool | None = Field(
         default=None,
@@ -36,9 +37,18 @@ class WebhookSection(BaseModel):
         hosts = () if self.hosts is None and is_secured else self.hosts
         return HookPolicy(hosts, not is_secured if self.private is None else self.private)
 
+    def job_policy(self, is_secured: bool) -> HookPolicy:
+        """Return which hosts a job's own webhook may reach: listed ones only."""
+        return HookPolicy(self.hosts or (), self.policy(is_secured).is_private_allowed)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there may be anything to deliver."""
+        return bool(self.services or self.hosts)
+
     @field_validator("services")
     @classmethod
     def _are_urls(cls, services: dict[str, str]) -> dict[str, str]:
         for url in services.values():
-            read_hook_url(url)
+            split_hook_url(url)
         return services

@@ -1,4 +1,4 @@
-"""Webhooks: the end of a job is posted to the URL of its service.
+"""Webhooks: the end of a job is posted to the URL of its service, and to its own.
 
 The runner reads the ledger behind a checkpoint. Each delivery that succeeds, or is given up, is a
 `notified` record. After a restart the runner reads on from the checkpoint: ends without such a
@@ -8,38 +8,37 @@ oldest end that is not delivered.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 
 from dragoman.core.events import Event, Noted
 from dragoman.ledger.base import Entry, Ledger, LedgerError
-from dragoman.model.names import JobId, ServiceName
-from dragoman.model.record import Kind, Record
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.record import Record
 from dragoman.server.health import Health
 from dragoman.server.loop import Loop
 from dragoman.server.settings import BrokerSettings
 from dragoman.server.webhook_post import (
     DELIVERY,
     SIGNATURE,
+    HookPolicy,
     HookRefused,
     open_secret,
     post,
     signature,
 )
+from dragoman.server.webhook_queue import Delivery, WebhookQueue
 
 log = structlog.get_logger("dragoman.webhooks")
 
 CHECKPOINT: Final = "webhooks"
 SECRET_FILE: Final = "webhook.key"
 _PIECE: Final = 1000
-#: Seconds before the second attempt; each wait is twice the one before, up to the longest.
+#: Seconds before the ledger is read again after an error.
 _BACKOFF: Final = 1.0
-_LONGEST_BACKOFF: Final = 600.0
 #: Deliveries at a time, and deliveries in memory; further records are read later.
 _AT_A_TIME: Final = 8
 MOST_PENDING: Final = 10_000
@@ -48,16 +47,6 @@ _KEEP_EVERY: Final = 1.0
 
 #: Posts a body to a URL with headers. Raises OSError and `HookRefused`. Blocks.
 Post = Callable[[str, dict[str, str], bytes], None]
-
-
-@dataclass
-class Delivery:
-    """The end of a job that is to be posted."""
-
-    record: Record
-    url: str
-    attempts: int = 0
-    due_at: float = 0.0
 
 
 class WebhookRunner:
@@ -72,20 +61,21 @@ class WebhookRunner:
         submit: Callable[[Event], None],
         now: Callable[[], float],
         attempts: int = 12,
+        *,
+        is_used: bool = True,
     ) -> None:
         self._ledger = ledger
-        self._services = services
         self._secret = secret
         self._post = post
         self._submit = submit
         self._now = now
-        self._attempts = attempts
+        self._is_used = is_used
         known = ledger.checkpoints().get(CHECKPOINT)
         # Without a checkpoint there never was a webhook: old jobs are not news.
-        self._after = ledger.last_seq if known is None else known
-        if known is None and services:
-            ledger.checkpoint(CHECKPOINT, self._after)
-        self._pending: dict[str, Delivery] = {}
+        after = ledger.last_seq if known is None else known
+        if known is None and is_used:
+            ledger.checkpoint(CHECKPOINT, after)
+        self._queue = WebhookQueue(services, after, attempts)
         self._kept_at = 0.0
         self._durable = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -95,8 +85,8 @@ class WebhookRunner:
         self._durable.set()
 
     def start(self, health: Health) -> None:
-        """Start, on the running event loop, if a service has a webhook."""
-        if self._services:
+        """Start, on the running event loop, if there may be webhooks."""
+        if self._is_used:
             self._task = asyncio.create_task(self._run(), name="dragoman webhooks")
             health.watch(self._task)
 
@@ -131,14 +121,13 @@ class WebhookRunner:
 
     def read_once(self) -> bool:
         """Read the next records; tell whether there may be more."""
-        if len(self._pending) >= MOST_PENDING:
+        if len(self._queue) >= MOST_PENDING:
             return False
-        after = max(self._after, self._ledger.first_seq - 1)
+        after = max(self._queue.after, self._ledger.first_seq - 1)
         records = list(self._ledger.read(after, _PIECE))
         for record in records:
-            self._note(record)
+            self._queue.read(record)
         if records:
-            self._after = records[-1].seq
             self._keep_position()
         return bool(records)
 
@@ -147,40 +136,31 @@ class WebhookRunner:
         if not is_last and self._now() - self._kept_at < _KEEP_EVERY:
             return
         self._kept_at = self._now()
-        oldest = min((each.record.seq for each in self._pending.values()), default=self._after + 1)
-        self._ledger.checkpoint(CHECKPOINT, min(oldest - 1, self._after))
-
-    def _note(self, record: Record) -> None:
-        if record.kind == Kind.NOTIFIED:
-            self._pending.pop(record.job, None)
-        elif record.kind == Kind.ENDED and (url := self._services.get(record.service)):
-            self._pending[record.job] = Delivery(record, url)
+        self._ledger.checkpoint(CHECKPOINT, self._queue.kept_position)
 
     # --- delivering -----------------------------------------------------------------------------
 
     async def deliver_due(self) -> float | None:
         """Deliver what is due; return the seconds until the next delivery is; None: none is."""
-        now = self._now()
-        due = [each for each in self._pending.values() if each.due_at <= now]
+        due = self._queue.due(self._now())
         for start in range(0, len(due), _AT_A_TIME):
             await asyncio.gather(*map(self._deliver, due[start : start + _AT_A_TIME]))
-        next_at = min((each.due_at for each in self._pending.values()), default=None)
+        next_at = self._queue.next_at()
         return None if next_at is None else max(next_at - self._now(), 0.0)
 
     async def _deliver(self, delivery: Delivery) -> None:
         delivery.attempts += 1
+        outcome: Noted | None
         try:
             await asyncio.to_thread(self._send, delivery)
         except HookRefused as error:
-            self._end(delivery, f"refused: {error}")
+            outcome = self._queue.refused(delivery, str(error))
         except OSError as error:
-            if delivery.attempts >= self._attempts:
-                self._end(delivery, f"given up after {delivery.attempts} attempts: {error}")
-            else:
-                wait = min(_BACKOFF * 2.0 ** (delivery.attempts - 1), _LONGEST_BACKOFF)
-                delivery.due_at = self._now() + wait
+            outcome = self._queue.failed(delivery, str(error), self._now())
         else:
-            self._end(delivery, f"delivered, attempt {delivery.attempts}")
+            outcome = self._queue.delivered(delivery)
+        if outcome is not None:
+            self._submit(outcome)
 
     def _send(self, delivery: Delivery) -> None:
         body = hook_body(delivery.record)
@@ -191,20 +171,6 @@ class WebhookRunner:
         }
         self._post(delivery.url, headers, body)
 
-    def _end(self, delivery: Delivery, outcome: str) -> None:
-        """Record the outcome. The query of a URL may be secret: only its host is recorded."""
-        record = delivery.record
-        self._pending.pop(record.job, None)
-        detail = f"{urlsplit(delivery.url).hostname}: {outcome}"[:500]
-        self._submit(
-            Noted(
-                Kind.NOTIFIED,
-                detail=detail,
-                job=JobId(record.job),
-                service=ServiceName(record.service),
-            )
-        )
-
 
 def make_webhooks(
     settings: BrokerSettings, ledger: Ledger, loop: Loop, now: Callable[[], float]
@@ -212,14 +178,26 @@ def make_webhooks(
     """Return the runner of a broker, as the settings say."""
     section = settings.webhooks
     path = section.secret or settings.data / SECRET_FILE
-    secret = open_secret(path) if section.services else b""
+    secret = open_secret(path) if section.is_used else b""
     send = partial(post, policy=section.policy(settings.security.enabled))
+    more = (now, section.attempts)
     runner = WebhookRunner(
-        ledger, section.services, secret, send, loop.submit, now, section.attempts
+        ledger, section.services, secret, send, loop.submit, *more, is_used=section.is_used
     )
-    if section.services:
+    loop.engine.hook_fault = partial(hook_fault, section.job_policy(settings.security.enabled))
+    if section.is_used:
         loop.listeners.append(runner.durable)
     return runner
+
+
+def hook_fault(policy: HookPolicy, url: str) -> Fault | None:
+    """Return why a job may not have a webhook at this URL; None: it may."""
+    try:
+        policy.check_url(url)
+    except HookRefused as error:
+        advice = "ask the operator to list the host there, or leave the webhook out"
+        return Fault(FaultCode.DENIED, f"webhook: {error}; {advice}")
+    return None
 
 
 def hook_body(record: Record) -> bytes:

@@ -89,6 +89,8 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     #: Seconds before the job may start, or the instant (seconds since the epoch).
     delay: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)] | None = None
     at: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
+    #: The URL that gets the end of the job; its host is in the broker's list.
+    webhook: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     #: Seconds after the job's end in which its result is given out.
     result_ttl: Limit | None = None
     run_timeout: Limit | None = None

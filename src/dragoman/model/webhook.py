@@ -1,0 +1,34 @@
+"""The URL of a webhook: what it may look like. Where it may lead is for the settings to say."""
+
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+#: The longest URL, in characters.
+LONGEST_URL: Final = 2000
+
+
+def split_hook_url(url: str) -> SplitResult:
+    """Return the parts of a webhook's URL. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or len(url) > LONGEST_URL:
+        raise ValueError(f"{url[:100]!r} is no webhook; write https://HOST/PATH")
+    if parts.username or parts.password:
+        raise ValueError("a webhook's URL has no user and password; its body is signed instead")
+    if not url.isascii() or not url.isprintable() or " " in url or not _has_port(parts):
+        raise ValueError(f"{url[:100]!r} has characters or a port that a URL cannot have")
+    return parts
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
+def read_hook(given: object) -> str:
+    """Return the URL that a client gave. Raises ValueError with a message for the client."""
+    if not isinstance(given, str):
+        raise ValueError("must be a URL")
+    split_hook_url(given)
+    return given

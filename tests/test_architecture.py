@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.nng_dialer",
         "transports.nng_refusals",
         "transports.origins",
+        "transports.pending_connections",
         "transports.recognition",
         "transports.sp_connection",
         "transports.tls",

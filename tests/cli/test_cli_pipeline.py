@@ -83,3 +83,9 @@ def test_a_small_ledger_needs_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_an_engine_that_does_not_exist_is_said(tmp_path: Path) -> None:
     done = runner.invoke(app, ["audit", "--engine", "duck", "--tables", str(tmp_path)])
     assert (done.exit_code, "choose auto, duckdb or spark" in done.output) == (2, True)
+
+
+def test_a_checkpoint_without_spark_is_refused_because_it_would_have_no_effect() -> None:
+    done = runner.invoke(app, ["stream", "--once", "--checkpoint", "x"])
+    assert done.exit_code == 2
+    assert "--checkpoint is only for --engine spark" in done.output

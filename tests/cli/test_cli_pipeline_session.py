@@ -45,6 +45,28 @@ def test_a_large_ledger_is_not_small(tmp_path: Path) -> None:
             1,
             "no space is left",
         ),
+        (
+            RuntimeError("x\nClass org.apache.hadoop.fs.s3a.S3AFileSystem not found\n\tat x"),
+            2,
+            "has no jar for it. Use `--engine duckdb`",
+        ),
+        (RuntimeError('No FileSystem for scheme "gs"'), 2, "--engine duckdb"),
+        (
+            OSError("Generic S3 error\n\x1b[31m\u21b3\x1b[0m <Error><Code>AccessDenied</Code>"),
+            3,
+            "it answered AccessDenied; look at the bucket",
+        ),
+        (
+            OSError("Generic S3 error\n  \x1b[31m\u21b3\x1b[0m Connection refused (os error 111)"),
+            3,
+            "no answer (Connection refused (os error 111)); look at",
+        ),
+        (
+            OSError("AWS Error NETWORK_CONNECTION during HeadObject: Could not connect to server"),
+            3,
+            "no answer (Could not connect to server)",
+        ),
+        (OSError("AWS Error ACCESS_DENIED during HeadObject"), 3, "it answered ACCESS_DENIED"),
     ],
 )
 def test_an_error_is_one_sentence_and_an_exit_code(

@@ -2,7 +2,16 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipeline.storage import exists, join, open_filesystem, plain_uri, read_bytes
+from dragoman.pipeline.storage import (
+    exists,
+    join,
+    open_filesystem,
+    plain_uri,
+    read_bytes,
+    spark_uri,
+    storage_options,
+    write_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +41,29 @@ def test_local_files_are_read_by_path_and_by_url(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             read_bytes(join(root, "none"))
     assert open_filesystem(str(tmp_path))[1] == str(tmp_path)
+
+
+def test_spark_has_its_own_name_of_s3() -> None:
+    assert [spark_uri(f"{scheme}://b/x") for scheme in ("s3", "s3a", "s3n")] == ["s3a://b/x"] * 3
+    assert [spark_uri(uri) for uri in ("/x", "hdfs://h/x")] == ["/x", "hdfs://h/x"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "environment", "options"),
+    [
+        ("s3a://b", {"AWS_ENDPOINT_URL": "http://h:9000"}, {"allow_http": "true"}),
+        ("s3://b", {"AWS_ENDPOINT_URL_S3": "http://h:9000"}, {"allow_http": "true"}),
+        ("s3://b", {"AWS_ENDPOINT_URL": "https://h:9000"}, None),
+        ("s3://b", {}, None),
+        ("/folder", {"AWS_ENDPOINT_URL": "http://h:9000"}, None),
+    ],
+)
+def test_an_endpoint_without_tls_is_allowed_because_it_was_named(
+    uri: str, environment: dict[str, str], options: dict[str, str] | None
+) -> None:
+    assert storage_options(uri, environment) == options
+
+
+def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
+    write_bytes(join(str(tmp_path), "a/b/c"), b"x")
+    assert (tmp_path / "a" / "b" / "c").read_bytes() == b"x"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli import pipeline_upkeep
+from dragoman.cli import pipeline_upkeep, pipeline_upload
 from dragoman.cli.pipeline_session import (
     AS_JSON,
     AS_OF,
@@ -46,9 +46,14 @@ app = typer.Typer(
 )
 for command in (pipeline_upkeep.history, pipeline_upkeep.compact, pipeline_upkeep.vacuum):
     app.command()(command)
+app.command()(pipeline_upload.upload)
 
 #: The stages of a run, for the progress bar.
 _STAGES: Final = 14
+_NO_CHECKPOINT: Final = (
+    "--checkpoint is only for --engine spark. Without Spark a stream continues after the newest "
+    "record in the tables and needs no offsets; leave the option out"
+)
 
 
 @app.command()
@@ -147,7 +152,7 @@ def stream(
     source: str = SOURCE,
     tables: str = TABLES,
     checkpoint: str = typer.Option(
-        "", help="Folder of the stream's offsets; default: inside the tables."
+        "", help="Only with Spark: folder of its offsets; default: inside the tables."
     ),
     every: int = typer.Option(10, min=1, help="Seconds between looks for new segments."),
     once: bool = typer.Option(False, help="Stop after the current segments."),
@@ -160,8 +165,14 @@ def stream(
     memory: str = MEMORY,
     conf: list[str] = CONF,
 ) -> None:
-    """Follow the export until stopped; a restart continues where it ended."""
+    """Follow the export until stopped; a restart continues where it ended.
+
+    With --engine auto this needs no Spark, unless a cluster or a Spark setting is named: a stream
+    that is far behind takes several steps.
+    """
     if is_local(engine, master, remote, conf):
+        if checkpoint:
+            raise stop(_NO_CHECKPOINT, 2)
         _follow_here(source, tables, None if once else every, most_rows)
         return
     with open_spark(master, remote, memory, conf) as spark:

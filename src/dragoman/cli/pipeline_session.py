@@ -5,6 +5,7 @@ works without the `spark` extra.
 """
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,16 @@ AS_OF: str = typer.Option(
 
 _NO_TABLES: Final = "there are no tables at {}; run `dragoman pipeline run` first"
 _DISK_FULL: Final = "No space left on device"
+#: Spark's words for a file system whose jar is missing.
+_NO_JAR: Final = re.compile(r"No FileSystem for scheme|Class [\w.]+FileSystem not found")
+_WITHOUT_JAR: Final = (
+    "Spark cannot use this storage: PySpark from PyPI has no jar for it. Use `--engine duckdb`, or "
+    "add the jar: `--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION`"
+)
+#: The code of S3: delta-rs shows the answer as XML, pyarrow the name of its SDK.
+_S3_CODE: Final = re.compile(r"<Code>(?P<xml>\w+)</Code>|AWS Error (?P<sdk>(?!NETWORK)\w+)")
+_DRAWN: Final = re.compile(r"\x1b\[\d+m|\u21b3")
+_LOOK_AT: Final = "look at the bucket, AWS_ENDPOINT_URL, AWS_REGION and the credentials"
 _FULL: Final = (
     "no space is left for the tables or for Spark's temporary files; the tables are unchanged. "
     "Free some space (`dragoman pipeline vacuum` deletes old files), then run this again"
@@ -118,7 +129,23 @@ def spoken_errors() -> Iterator[None]:
         is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         if is_full or _DISK_FULL in str(error):
             raise stop(_FULL, 1) from None
+        if _NO_JAR.search(str(error)):
+            raise stop(_WITHOUT_JAR, 2) from None
+        if reason := storage_reason(error):
+            raise stop(f"cannot use the object storage: {reason}; {_LOOK_AT}", 3) from None
         raise
+
+
+def storage_reason(error: Exception) -> str:
+    """Return why an object store refused a request; empty if the error is none of its errors."""
+    text = str(error)
+    if "Generic S3 error" not in text and "AWS Error" not in text:
+        return ""
+    if code := _S3_CODE.search(text):
+        return f"it answered {code['xml'] or code['sdk']}"
+    # delta-rs draws its causes as a tree, in colours; the last one is the reason.
+    lines = [line for line in _DRAWN.sub("", text).splitlines() if line.strip()]
+    return f"no answer ({lines[-1].rpartition(': ')[2].strip()})"
 
 
 @contextmanager

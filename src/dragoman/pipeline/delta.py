@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from dragoman.pipeline.storage import open_filesystem, plain_uri
+from dragoman.pipeline.storage import open_filesystem, plain_uri, storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,11 +60,12 @@ class DeltaLog:
 
     def __init__(self, uri: str) -> None:
         self.uri = plain_uri(uri)
+        self.options = storage_options(uri)
 
     def open(self, version: int | None = None) -> DeltaTable | None:
         """Return a version of the table, the newest by default; None if there is no table."""
         try:
-            return DeltaTable(self.uri, version=version)
+            return DeltaTable(self.uri, version=version, storage_options=self.options)
         except TableNotFoundError:
             return None
 
@@ -110,6 +111,7 @@ class DeltaLog:
                 columns,
                 actions,
                 partition_by=[PARTITION],
+                storage_options=self.options,
                 commit_properties=properties(seq),
             )
         except (CommitFailedError, DeltaError) as error:

@@ -18,7 +18,7 @@ from dragoman.pipeline.delta import (
     without,
 )
 from dragoman.pipeline.snapshot import STEPS, Snapshot, commit_snapshot, history, read_snapshot
-from dragoman.pipeline.storage import join, open_filesystem
+from dragoman.pipeline.storage import join, make_parent, open_filesystem
 
 #: Files below the first size are merged, into files of about the second.
 SMALL_BYTES: Final = 64 << 20
@@ -141,7 +141,7 @@ def _merge(log: DeltaLog, files: list[DataFile], path: str) -> None:
     paths = [f"{base}/{file.path}" for file in files]
     source = ds.dataset(paths, schema=schema, format="parquet", filesystem=system)
     target = f"{base}/{path}"
-    system.create_dir(target.rpartition("/")[0], recursive=True)
+    make_parent(system, target)
     with pq.ParquetWriter(target, schema, filesystem=system, compression="zstd") as writer:
         for batch in source.to_batches(batch_size=_ROWS_PER_GROUP):
             writer.write_batch(batch)

@@ -105,9 +105,15 @@ def commit_snapshot(root: str, former: Snapshot, following: Snapshot, operation:
     carried = properties(following.seq, dragoman=operation)
     try:
         if not former.version:
-            write_deltalake(log.uri, rows, mode="error", commit_properties=carried)
+            write_deltalake(
+                log.uri,
+                rows,
+                mode="error",
+                storage_options=log.options,
+                commit_properties=carried,
+            )
         else:
-            known = DeltaTable(log.uri, version=former.version - 1)
+            known = DeltaTable(log.uri, former.version - 1, storage_options=log.options)
             write_deltalake(known, rows, mode="overwrite", commit_properties=carried)
     except DeltaError as error:
         is_refused = isinstance(error, CommitFailedError) or not former.version

@@ -1,9 +1,11 @@
-"""Files of exports and tables outside of Spark: one way to name, find and read them.
+"""Files of exports and tables outside of Spark: one way to name, find, read and write them.
 
 pyarrow's file systems do the work: local folders, `s3://`, `gs://`, `hdfs://`. Credentials come
 from the usual environment of each (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
 """
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Hadoop's names of S3, which pyarrow does not know.
 _SCHEMES: Final = {"s3a://": "s3://", "s3n://": "s3://"}
+_WITHOUT_FOLDERS: Final = frozenset({"s3", "gcs", "abfs"})
 
 
 def join(root: str, *names: str) -> str:
@@ -24,6 +27,23 @@ def plain_uri(uri: str) -> str:
         if uri.startswith(theirs):
             return ours + uri.removeprefix(theirs)
     return uri.removeprefix("file://")
+
+
+def spark_uri(uri: str) -> str:
+    """Return a location as Spark names it: Hadoop's file system of S3 is `s3a`."""
+    plain = plain_uri(uri)
+    return f"s3a://{plain.removeprefix('s3://')}" if plain.startswith("s3://") else uri
+
+
+def storage_options(uri: str, environment: Mapping[str, str] = os.environ) -> dict[str, str] | None:
+    """Return what delta-rs does not take from the environment: whether HTTP will do.
+
+    pyarrow speaks the scheme of the endpoint. delta-rs refuses `http://` unless it is told.
+    """
+    if not plain_uri(uri).startswith("s3://"):
+        return None
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL", "")
+    return {"allow_http": "true"} if endpoint.startswith("http://") else None
 
 
 def open_filesystem(uri: str) -> "tuple[FileSystem, str]":
@@ -49,3 +69,17 @@ def exists(uri: str) -> bool:
 
     system, path = open_filesystem(uri)
     return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def write_bytes(uri: str, data: bytes) -> None:
+    """Write a file; on object stores it appears whole or not at all."""
+    system, path = open_filesystem(uri)
+    make_parent(system, path)
+    with system.open_output_stream(path) as stream:
+        stream.write(data)
+
+
+def make_parent(system: "FileSystem", path: str) -> None:
+    """Create the folder of a file. Object stores have none, and would store an empty object."""
+    if system.type_name not in _WITHOUT_FOLDERS:
+        system.create_dir(path.rpartition("/")[0], recursive=True)

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dragoman.pipeline.delta import DataFile, Files
-from dragoman.pipeline.storage import join
+from dragoman.pipeline.storage import join, spark_uri
 from dragoman.pipeline.table_state import StepState, TableState, since_day
 
 
@@ -29,7 +29,7 @@ class TableStore(TableState):
 
     def read_files(self, table: str, schema: StructType, files: Iterable[DataFile]) -> DataFrame:
         """Return the rows of some files of a table."""
-        base = join(self.root, table)
+        base = join(spark_uri(self.root), table)
         paths = [f"{base}/{file.path}" for file in files]
         if not paths:
             return nothing(self.spark, schema)
@@ -73,7 +73,7 @@ class TableTransaction(StepState):
     def _put(self, table: str, kept: Files, rows: DataFrame) -> None:
         """Write rows; a second time replaces the first, in a folder of its own."""
         folder = self.folder(table)
-        rows.write.partitionBy("day").parquet(join(self.store.root, table, folder))
+        rows.write.partitionBy("day").parquet(join(spark_uri(self.store.root), table, folder))
         self.take(table, kept, folder, to_arrow_schema(rows.schema, timezone="UTC"))
 
 

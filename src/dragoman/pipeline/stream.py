@@ -17,6 +17,7 @@ from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
+from dragoman.pipeline.storage import join, spark_uri
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
 
@@ -66,7 +67,7 @@ def stream(
     note_position(source, root, after)
     reader = reader.option("after", after)
     writer = reader.load(source).writeStream.foreachBatch(apply)
-    writer = writer.option("checkpointLocation", checkpoint or f"{root.rstrip('/')}/checkpoint")
+    writer = writer.option("checkpointLocation", spark_uri(checkpoint or join(root, "checkpoint")))
     if every is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{every} seconds").start()

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dragoman.pipeline.delta import DataFile
-from dragoman.pipeline.storage import join, open_filesystem
+from dragoman.pipeline.storage import join, make_parent, open_filesystem
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -159,6 +159,6 @@ def write_rows(root: str, table: str, folder: str, rows: pa.Table) -> None:
         text = "__HIVE_DEFAULT_PARTITION__" if day is None else day.isoformat()
         same = pc.is_null(days) if day is None else pc.equal(days, day)
         part = content.filter(same) if len(days.unique()) > 1 else content
-        path = f"{base}/{folder}/day={text}"
-        system.create_dir(path, recursive=True)
-        pq.write_table(part, f"{path}/part-00000.parquet", filesystem=system, compression="zstd")
+        path = f"{base}/{folder}/day={text}/part-00000.parquet"
+        make_parent(system, path)
+        pq.write_table(part, path, filesystem=system, compression="zstd")

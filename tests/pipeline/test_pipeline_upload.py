@@ -1,0 +1,86 @@
+"""Copying an export: segments before the manifest; a copy grows and never mixes two ledgers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.pipeline.records import History, export, listed, relist
+
+from dragoman.pipeline import upload as module
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
+from dragoman.pipeline.upload import OtherLedger, upload
+
+
+def make_export(folder: Path, jobs: int = 6, service: str = "math") -> Path:
+    history = History()
+    for n in range(jobs):
+        history.submit(f"j{n}", service=service)
+    export(folder, history.records, 2, 4)
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Three segments of two records."""
+    return make_export(tmp_path / "export")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "copy"
+
+
+def test_a_copy_has_the_same_segments_and_a_second_upload_copies_nothing(
+    source: Path, target: Path
+) -> None:
+    done = upload(str(source), str(target))
+    assert (done.after, done.upto, done.segments) == (0, 6, 3)
+    assert Export(str(target)).segments() == Export(str(source)).segments()
+    Export(str(target)).check(Export(str(target)).after(0))
+    again = upload(str(source), str(target))
+    assert (again.after, again.upto, again.segments, again.bytes) == (6, 6, 0, 0)
+
+
+def test_a_copy_keeps_segments_that_the_broker_removed(source: Path, target: Path) -> None:
+    whole = listed(source)
+    relist(source, whole[:2])
+    upload(str(source), str(target))
+    relist(source, whole[1:])
+    assert upload(str(source), str(target)).segments == 1
+    assert [s.first for s in Export(str(target)).segments()] == [1, 3, 5]
+
+
+def test_records_that_were_removed_before_the_upload_stop_it(source: Path, target: Path) -> None:
+    whole = listed(source)
+    relist(source, whole[:1])
+    upload(str(source), str(target))
+    relist(source, whole[2:])
+    with pytest.raises(SegmentMissing, match="records 3 to 4"):
+        upload(str(source), str(target))
+
+
+def test_a_damaged_segment_is_not_copied(source: Path, target: Path) -> None:
+    (source / listed(source)[1]["file"]).write_bytes(b"x")
+    with pytest.raises(SegmentDamaged):
+        upload(str(source), str(target))
+    assert not (target / "manifest.json").exists()
+
+
+def test_the_manifest_is_written_last(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(module, "write_bytes", lambda uri, data: written.append(uri))
+    upload(str(source), str(target))
+    assert [Path(uri).name == "manifest.json" for uri in written] == [False, False, False, True]
+
+
+def test_another_ledger_is_refused(source: Path, target: Path, tmp_path: Path) -> None:
+    upload(str(source), str(target))
+    before = json.loads((target / "manifest.json").read_text())
+    with pytest.raises(OtherLedger, match="differs"):
+        upload(str(make_export(tmp_path / "other", 8, "text")), str(target))
+    with pytest.raises(OtherLedger, match="up to 6, but this export ends at 4"):
+        upload(str(make_export(tmp_path / "older", 4)), str(target))
+    assert json.loads((target / "manifest.json").read_text()) == before

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli import pipeline_upkeep, pipeline_upload
+from dragoman.cli import pipeline_upkeep, pipeline_upload, pipeline_views
 from dragoman.cli.pipeline_session import (
     AS_JSON,
     AS_OF,
@@ -47,6 +47,8 @@ app = typer.Typer(
 for command in (pipeline_upkeep.history, pipeline_upkeep.compact, pipeline_upkeep.vacuum):
     app.command()(command)
 app.command()(pipeline_upload.upload)
+app.command()(pipeline_views.bill)
+app.command()(pipeline_views.notebook)
 
 #: The stages of a run, for the progress bar.
 _STAGES: Final = 14
@@ -262,6 +264,9 @@ def report(
     with_builtin: bool = typer.Option(
         False, "--all", help="Also the broker's own services and the questions to them."
     ),
+    compare_hours: float | None = typer.Option(
+        None, min=0.01, help="Compare so many hours with those before; default: halves."
+    ),
     engine: str = ENGINE,
     master: str = MASTER,
     remote: str = REMOTE,
@@ -270,13 +275,19 @@ def report(
 ) -> None:
     """Write a report as one HTML file that opens without a network."""
     with open_queries(tables, as_of, engine, (master, remote, memory, conf)) as found:
-        _write_report(found, out, with_builtin=with_builtin)
+        _write_report(found, out, with_builtin=with_builtin, compare_hours=compare_hours)
 
 
-def _write_report(store: "TableQueries", out: Path, *, with_builtin: bool = False) -> None:
+def _write_report(
+    store: "TableQueries",
+    out: Path,
+    *,
+    with_builtin: bool = False,
+    compare_hours: float | None = None,
+) -> None:
     from dragoman.pipeline.report import build_report
 
-    page = build_report(store, with_builtin=with_builtin)
+    page = build_report(store, with_builtin=with_builtin, compare_hours=compare_hours)
     out.write_text(page, encoding="utf-8")
     typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
 

@@ -17,6 +17,8 @@ _TOP: Final = 10
 _BOTTOM: Final = 24
 #: Cells wider than this show their value.
 _ROOM: Final = 60
+#: The darkest cell of a heat map: text on it is readable in the light and in the dark theme.
+DARKEST: Final = 0.55
 COLOURS: Final = tuple(f"var(--c{n})" for n in range(1, 8))
 
 
@@ -187,14 +189,13 @@ def heat_map(
         parts.append(text(left - 8, _TOP + i * h + 15, row, "end"))
         for j, column in enumerate(columns):
             value = values.get((row, column), 0)
-            shade = 0.06 + 0.94 * (value / highest) ** 0.6 if value else 0.03
+            shade = 0.06 + (DARKEST - 0.06) * (value / highest) ** 0.6 if value else 0.03
             tip = f"{row}, {column}: {value:,.0f}"
             box = (left + j * w + 1, _TOP + i * h + 1, w - 2, h - 2)
             parts.append(rectangle(*box, "var(--c1)", tip, shade))
             if value and w > _ROOM:
-                kind = "over" if shade > 0.55 else "tick"
                 parts.append(
-                    text(left + (j + 0.5) * w, _TOP + i * h + 15, count(value), "middle", kind)
+                    text(left + (j + 0.5) * w, _TOP + i * h + 15, count(value), "middle", "label")
                 )
     bottom = _TOP + len(rows) * h
     parts += [text(left + (j + 0.5) * w, bottom + 15, c, "middle") for j, c in enumerate(columns)]

@@ -4,12 +4,9 @@ The engine of the tables aggregates first; at most a few thousand rows reach Pyt
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
@@ -18,6 +15,8 @@ from dragoman.pipeline.audit import RULES
 from dragoman.pipeline.charts import Bar
 from dragoman.pipeline.clients import STATES
 from dragoman.pipeline.queries import AUDIT, Rows, TableQueries
+from dragoman.pipeline.report_load import comparison, forecast, service_map, worker_lanes
+from dragoman.pipeline.report_parts import ReportSection, coloured, share_of, sum_of, table
 
 #: Most points of a curve, and most rows of a list.
 POINTS: Final = 180
@@ -31,30 +30,35 @@ _MOST_BARS: Final = 4_000
 _AT_ONCE: Final = 3
 
 
-@dataclass(frozen=True)
-class ReportSection:
-    """One chart with its title and a line of explanation."""
+def build_report(
+    store: TableQueries, *, with_builtin: bool = False, compare_hours: float | None = None
+) -> str:
+    """Return the page.
 
-    title: str
-    note: str
-    body: str
+    Args:
+        store: The tables.
+        with_builtin: Also the broker's own services and the questions to them.
+        compare_hours: Compare so many hours with those before; by default halves of the period.
 
-
-def build_report(store: TableQueries, *, with_builtin: bool = False) -> str:
-    """Return the page; on request with the broker's own services and the questions to them."""
+    """
     import jinja2
 
     template = files("dragoman.pipeline").joinpath("report.html").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    return page.from_string(template).render(**_Report(store, with_builtin).context())
+    return page.from_string(template).render(
+        **_Report(store, with_builtin, compare_hours).context()
+    )
 
 
 class _Report:
     """Queries the tables and draws the charts."""
 
-    def __init__(self, store: TableQueries, with_builtin: bool = False) -> None:
+    def __init__(
+        self, store: TableQueries, with_builtin: bool = False, compare_hours: float | None = None
+    ) -> None:
         self.store = store
         self._with_builtin = with_builtin
+        self._hours_compared = compare_hours
 
     def context(self) -> dict[str, object]:
         listed = self.store.rows(f"{AUDIT} limit {ROWS}")
@@ -76,8 +80,12 @@ class _Report:
             self._latency,
             self._hours,
             self._slowest,
+            lambda: service_map(self._rows),
             self._bridges,
             self._workers,
+            lambda: worker_lanes(self._rows, self.over),
+            lambda: forecast(self._rows, self.begun, self.over),
+            lambda: comparison(self._rows, self.begun, self.over, self._hours_compared),
             self._bill,
             self._slo,
             self._anomalies,
@@ -152,13 +160,13 @@ class _Report:
         }
 
     def _cards(self) -> list[tuple[str, str]]:
-        sums = ", ".join(_sum(name) for name in ("submitted", "refused", *STATES))
+        sums = ", ".join(sum_of(name) for name in ("submitted", "refused", *STATES))
         (row,) = self._rows(sums, "service_minutes")
         total = {name: value or 0 for name, value in row.items()}
         ended = sum(total[state] for state in STATES)
         good = total["succeeded"] / ended if ended else 0.0
         workers = self._rows("count(distinct worker) as n", "sessions")[0]["n"]
-        bill = self._rows(_sum("bill"), "accounting")[0]["bill"] or 0
+        bill = self._rows(sum_of("bill"), "accounting")[0]["bill"] or 0
         return [
             ("jobs submitted", f"{total['submitted']:,}"),
             ("succeeded", f"{good:.2%}"),
@@ -177,7 +185,7 @@ class _Report:
         else:
             wanted = f"{self._bucket('minute')} as bucket, dialect"
             found = self._rows(
-                f"{wanted}, {_sum('submitted', 'n')}", "service_minutes", more="group by 1, 2"
+                f"{wanted}, {sum_of('submitted', 'n')}", "service_minutes", more="group by 1, 2"
             )
         found = [row for row in found if 0 <= row["bucket"] < len(self.times)]
         known = sorted({row["dialect"] for row in found})
@@ -191,7 +199,7 @@ class _Report:
     def _latency(self) -> ReportSection:
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
         names = {name: f"p{number}" for number, name in enumerate(shares)}
-        wanted = ", ".join(f"{_share('total_us', p)} as {names[n]}" for n, p in shares.items())
+        wanted = ", ".join(f"{share_of('total_us', p)} as {names[n]}" for n, p in shares.items())
         found = self._rows(
             f"{self._bucket('ended_at')} as bucket, {wanted}",
             "jobs",
@@ -209,7 +217,7 @@ class _Report:
 
     def _hours(self) -> ReportSection:
         found = self._rows(
-            f"day, hour(minute) as hour, {_sum('ended', 'n')}",
+            f"day, hour(minute) as hour, {sum_of('ended', 'n')}",
             "service_minutes",
             more="group by 1, 2",
         )
@@ -221,7 +229,7 @@ class _Report:
 
     def _slowest(self) -> ReportSection:
         found = self._rows(
-            f"service, {_share('run_us', 0.5)} as p50, {_share('run_us', 0.99)} as p99, "
+            f"service, {share_of('run_us', 0.5)} as p50, {share_of('run_us', 0.99)} as p99, "
             "count(*) as n",
             "jobs",
             "started_at is not null and day is not null",
@@ -241,7 +249,7 @@ class _Report:
         return ReportSection("Slowest services", note, chart)
 
     def _bridges(self) -> ReportSection:
-        wanted = f"dialect_in, dialect_out, {_sum('jobs', 'n')}"
+        wanted = f"dialect_in, dialect_out, {sum_of('jobs', 'n')}"
         found = self._rows(wanted, "bridges", more="group by 1, 2")
         rows = sorted({row["dialect_in"] or "?" for row in found})
         columns = sorted({row["dialect_out"] or "no worker" for row in found})
@@ -270,7 +278,7 @@ class _Report:
 
     def _bill(self) -> ReportSection:
         found = self._rows(
-            f"principal, service, {_sum('bill')}, {_sum('jobs')}",
+            f"principal, service, {sum_of('bill')}, {sum_of('jobs')}",
             "accounting",
             more="group by 1, 2 order by 3 desc, 1, 2 limit 20",
         )
@@ -295,7 +303,7 @@ class _Report:
                 f"{row['window_good']:,}",
                 f"{row['window_bad']:,}",
                 f"{row['burn_rate']:.2f}",
-                _coloured(f"{row['budget_left']:.0%}", row["budget_left"] >= 0),
+                coloured(f"{row['budget_left']:.0%}", row["budget_left"] >= 0),
             )
             for row in sorted(newest.values(), key=lambda row: row["budget_left"])
         ]
@@ -323,31 +331,5 @@ class _Report:
         return ReportSection("Anomalies", note, body)
 
 
-def _sum(name: str, alias: str = "") -> str:
-    """Sum a column as a whole number."""
-    return f"cast(sum({name}) as bigint) as {alias or name}"
-
-
-def _share(name: str, share: float) -> str:
-    return f"percentile_cont({share}) within group (order by {name})"
-
-
 def _format(metric: str, value: float) -> str:
     return charts.span(value) if metric.endswith("_us") else charts.count(value)
-
-
-def _coloured(text: str, is_good: bool) -> str:
-    return f'<span class="{"good" if is_good else "bad"}">{text}</span>'
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table; cells that begin with our own mark-up are not escaped."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _cell(cell: str) -> str:
-    return cell if cell.startswith('<span class="') else escape(cell)

@@ -1,0 +1,52 @@
+"""`dragoman pipeline bill, notebook`: what principals used, and a notebook over the tables."""
+
+from datetime import datetime
+from pathlib import Path
+
+import typer
+
+from dragoman.cli.pipeline_session import AS_OF, TABLES, open_queries, spoken_errors, stop
+
+_DAY = ["%Y-%m-%d"]
+
+
+def bill(
+    tables: str = TABLES,
+    as_of: str = AS_OF,
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="A .csv or .html file; default: CSV to the terminal."
+    ),
+    principal: str = typer.Option("", help="Only this principal."),
+    since: datetime | None = typer.Option(None, formats=_DAY, help="The first day."),
+    until: datetime | None = typer.Option(None, formats=_DAY, help="The last day."),
+) -> None:
+    """Write what each principal used, by service, as CSV or as a page."""
+    if out is not None and out.suffix not in (".csv", ".html"):
+        raise stop(f"{out} is neither a .csv nor a .html file; name one of these", 2)
+    days = (since.date() if since else None, until.date() if until else None)
+    with open_queries(tables, as_of, "duckdb", ("local", "", "", [])) as found:
+        from dragoman.pipeline.bill import bill_rows, to_csv, to_page
+
+        rows = bill_rows(found, principal, *days)
+    if out is None:
+        typer.echo(to_csv(rows), nl=False)
+        return
+    text = to_csv(rows) if out.suffix == ".csv" else to_page(rows, *days)
+    out.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {out}: {len(rows)} lines")
+
+
+def notebook(
+    tables: str = TABLES,
+    out: Path = typer.Option(Path("ledger.ipynb"), "--out", "-o", help="The file to write."),
+) -> None:
+    """Write a Jupyter notebook with the tables loaded and six questions answered."""
+    with spoken_errors():
+        from dragoman.pipeline.notebook import build_notebook
+        from dragoman.pipeline.snapshot import read_snapshot
+
+        place = tables if "://" in tables else str(Path(tables).resolve())
+        if not read_snapshot(place).version:
+            raise stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
+        out.write_text(build_notebook(place), encoding="utf-8")
+        typer.echo(f"wrote {out}; open it with Jupyter where dragoman[spark] is installed")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dragoman.cli.broker_files import CONFIG, DATA, find_settings
+from dragoman.cli.broker_files import CONFIG, DATA, NAMESPACE, find_settings
 from dragoman.cli.output import AS_JSON, print_json
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def verify(
     anchor_key: str = typer.Option("", help="The public key of the anchors, if kept elsewhere."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Check every record and body, whether the broker runs or not.
@@ -34,7 +35,7 @@ def verify(
     from dragoman.ledger.audit import audit, read_key
     from dragoman.server.server import LEDGER_FILE
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     path = ledger or settings.data / LEDGER_FILE
     known = read_head(head) | (_anchors(settings, anchor, anchor_key) if anchor else {})
     verdict = audit(path, read_key(settings.security.audit_key), known)
@@ -66,6 +67,7 @@ def anchor(
     to: str = typer.Option("", help="The target; without it, the line is printed."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Write one signed head of the ledger, beside a running broker or without.
@@ -80,7 +82,7 @@ def anchor(
     from dragoman.server.record_targets import open_target
     from dragoman.server.server import LEDGER_FILE
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     report = audit(settings.data / LEDGER_FILE, read_key(settings.security.audit_key))
     key = open_signing_key(anchor_key_file(settings))
     line = sign(key, report.last, report.head, time.time())

@@ -1,6 +1,7 @@
 """The files of a broker, for commands that work on them whether it runs or not."""
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,45 @@ CONFIG = typer.Option(
 DATA = typer.Option(
     None, "--data", envvar="DRAGOMAN_DATA", help="The broker's data folder (dragoman-data)."
 )
+NAMESPACE = typer.Option(
+    "", "--namespace", help="A namespace of the settings; without: the default one."
+)
 
 
-def find_settings(config: Path | None, data: Path | None) -> "BrokerSettings":
-    """Read the settings of a broker. Relative paths in them start at its working folder."""
+def find_settings(config: Path | None, data: Path | None, namespace: str = "") -> "BrokerSettings":
+    """Read the settings of a broker, or of one of its namespaces.
+
+    Relative paths in them start at its working folder.
+    """
     # Imported here: the settings take as long to load as the rest of a command.
     from dragoman.server.settings_sources import load
 
-    return load(config, data=data) if data is not None else load(config)
+    found = load(config, data=data) if data is not None else load(config)
+    if not namespace:
+        return found
+    from dragoman.server.namespace_settings import find_namespace
+
+    return find_namespace(found, namespace)
+
+
+def open_namespace_registry(
+    config: Path | None, data: Path | None, namespace: str
+) -> "KeyRegistry":
+    """Read the key registry of a namespace, to add keys: no other namespace may have them."""
+    from dragoman.security.namespace_keys import NamespaceKeys
+    from dragoman.server.namespace_settings import DEFAULT_NAMESPACE, all_namespaces
+
+    name = namespace or DEFAULT_NAMESPACE
+    found = all_namespaces(find_settings(config, data))
+    registries = {each: open_registry(own) for each, own in found.items()}
+    keys = NamespaceKeys(registries, time.time)
+    registry = (
+        registries[name]
+        if name in registries
+        else open_registry(find_settings(config, data, namespace))
+    )
+    registry.elsewhere = lambda key: keys.is_elsewhere(name, key)
+    return registry
 
 
 def make_data_folder(data: Path) -> None:

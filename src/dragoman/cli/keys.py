@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
+from dragoman.cli.broker_files import (
+    CONFIG,
+    DATA,
+    NAMESPACE,
+    find_settings,
+    open_namespace_registry,
+    open_registry,
+    policy_file,
+)
 from dragoman.cli.output import AS_JSON, print_done, print_rows
 from dragoman.security.issued_tokens import revocation_key
 from dragoman.security.keys import KeyState, brief
@@ -43,6 +51,7 @@ def new(
     days: float = DAYS,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Make and register the credentials of a principal.
@@ -50,8 +59,8 @@ def new(
     Writes them to a file that only you can read. Copy it to the peer and use it there with
     `dragoman --key FILE ...`. With --key, registers a key that the peer made itself instead.
     """
-    settings = find_settings(config, data)
-    registry = open_registry(settings)
+    settings = find_settings(config, data, namespace)
+    registry = open_namespace_registry(config, data, namespace)
     now = time.time()
     until = now + days * _DAY if days else 0.0
     if key:
@@ -70,10 +79,11 @@ def list_(
     state: KeyState | None = typer.Option(None, help="Only keys in this state."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """List keys with their principal and state. Unknown keys that tried to connect are pending."""
-    registry = open_registry(find_settings(config, data))
+    registry = open_registry(find_settings(config, data, namespace))
     now = time.time()
     rows = [
         {
@@ -102,6 +112,7 @@ def approve(
     role: list[str] = ROLE,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Approve a pending key, or all pending keys of a fleet.
@@ -110,7 +121,7 @@ def approve(
     client (NAME-NFPClient) are one principal. Look at `dragoman keys list --state pending` first:
     until it is approved, anyone can show any name.
     """
-    registry = open_registry(find_settings(config, data))
+    registry = open_namespace_registry(config, data, namespace)
     if pending:
         _approve_fleet(registry, pending, tuple(role), as_json)
         return
@@ -143,10 +154,11 @@ def revoke(
     ),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Revoke a key, or all keys of a principal, for good. Their connections close at once."""
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     registry = open_registry(settings)
     if whom.partition(":")[0] in settings.security.issuers:
         key = revocation_key(whom)
@@ -164,10 +176,11 @@ def roles(
     role: list[str] = typer.Argument(None, help="All roles of the principal; without: no roles."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Replace the roles of a principal."""
-    open_registry(find_settings(config, data)).set_roles(name, tuple(role or ()))
+    open_registry(find_settings(config, data, namespace)).set_roles(name, tuple(role or ()))
     shown = ", ".join(role or ()) or "no roles"
     print_done(f"{name}: {shown}", as_json, principal=name, roles=list(role or ()))
 
@@ -181,6 +194,7 @@ def rotate(
     finish: bool = typer.Option(False, help="For `broker`: serve only the new key from now on."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Make new credentials for a principal; its old keys expire after --grace.
@@ -188,7 +202,9 @@ def rotate(
     With the name `broker`, makes another CURVE key of the broker itself and puts both into its
     settings. Restart it and give peers the new key one by one; --finish removes the old key.
     """
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
+    if name == "broker" and namespace:
+        raise ValueError("the broker has one key for all namespaces; leave out --namespace")
     if name == "broker":
         from dragoman.cli import rotation
 
@@ -223,6 +239,7 @@ def invite(
     days: float = typer.Option(0.0, min=0, help="Days until the enrolled key expires; 0: never."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Make a one-time token with which a worker registers its own key.
@@ -230,7 +247,7 @@ def invite(
     It works once, for a worker of these services whose name matches. It is not shown again. A name
     to which the policy gives other roles than the token is refused; this command names them.
     """
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     registry = open_registry(settings)
     policy = PolicyFile(policy_file(settings)).policy
     for glob, more in policy.grants_beyond(tuple(name), tuple(role)).items():
@@ -253,6 +270,7 @@ def enrol(
     name: str = typer.Option("", help="The name of the principal; must match the token's globs."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Register a key with a one-time token, read from standard input.
@@ -260,8 +278,8 @@ def enrol(
     Never give a token as an argument: other users of the machine can read those.
     """
     token = typer.get_text_stream("stdin").readline().strip()
-    settings = find_settings(config, data)
-    registry = open_registry(settings)
+    settings = find_settings(config, data, namespace)
+    registry = open_namespace_registry(config, data, namespace)
     policy = PolicyFile(policy_file(settings)).policy
     principal = registry.enrol(token, key, time.time(), name, policy=policy)
     print_done(

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from dragoman.cli.broker_call import ask_broker
-from dragoman.cli.broker_files import CONFIG, DATA, find_settings
+from dragoman.cli.broker_files import CONFIG, DATA, NAMESPACE, find_settings
 from dragoman.cli.output import AS_JSON, URL, print_done, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Back up, restore, verify, repair or seal the ledger.")
@@ -28,13 +28,14 @@ def backup(
     folder: Path = typer.Argument(..., help="A new folder for the backup."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Copy the ledger and its sealed segments, also while the broker runs; verify the copy."""
     from dragoman.ledger.audit import read_key
     from dragoman.ledger.backup import backup as back_up
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     report = back_up(settings.data, folder, read_key(settings.security.audit_key))
     if as_json:
         print_json(asdict(report))
@@ -48,13 +49,14 @@ def restore(
     folder: Path = typer.Argument(..., help="The folder of a backup."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Copy a backup into the data folder of a stopped broker, which must have no ledger."""
     from dragoman.ledger.audit import read_key
     from dragoman.ledger.backup import restore as copy_back
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     report = copy_back(folder, settings.data, read_key(settings.security.audit_key))
     if as_json:
         print_json(asdict(report))
@@ -64,12 +66,17 @@ def restore(
 
 
 @app.command()
-def verify(config: Path | None = CONFIG, data: Path | None = DATA, as_json: bool = AS_JSON) -> None:
+def verify(
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    namespace: str = NAMESPACE,
+    as_json: bool = AS_JSON,
+) -> None:
     """Make every check: those of `up`, every record and body, every segment. Exit 1: problems."""
     from dragoman.ledger.audit import read_key
     from dragoman.ledger.checks import problems_of
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     problems = problems_of(settings.data, read_key(settings.security.audit_key))
     if as_json:
         print_json({"is_sound": not problems, "problems": problems})
@@ -86,6 +93,7 @@ def repair(
     folder: Path = typer.Argument(..., help="A new folder for the repaired ledger."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Build a sound ledger from what a damaged one still has; list what is lost.
@@ -96,7 +104,7 @@ def repair(
     from dragoman.ledger.audit import read_key
     from dragoman.server.repair import repair as rebuild
 
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     key = read_key(settings.security.audit_key)
     report = rebuild(settings.data, folder, key)
     if as_json:

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import typer
 
-from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
+from dragoman.cli.broker_files import (
+    CONFIG,
+    DATA,
+    NAMESPACE,
+    find_settings,
+    open_registry,
+    policy_file,
+)
 from dragoman.cli.output import AS_JSON, print_done, print_json, print_rows
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.verbs import AccessRequest, TargetClass, Verb, canonical_service
@@ -23,6 +30,7 @@ def try_(
     group: list[str] = typer.Option([], help="A group of its token, ISSUER:GROUP; repeatable."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Print whether a principal may do something, and which rule decides.
@@ -30,7 +38,7 @@ def try_(
     Exits with 0 if it is allowed and with 4 if it is denied. Example:
     `dragoman policy test alice submit resize --task run`.
     """
-    settings = find_settings(config, data)
+    settings = find_settings(config, data, namespace)
     policy = PolicyFile(policy_file(settings)).policy
     given = open_registry(settings).entry_of(principal).roles
     roles = policy.roles_of(principal, given, tuple(group))
@@ -51,10 +59,11 @@ def check(
     file: Path | None = typer.Argument(None, help="A policy; the broker's if not given."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    namespace: str = NAMESPACE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Read a policy and print its first error, if there is one."""
-    path = file or policy_file(find_settings(config, data))
+    path = file or policy_file(find_settings(config, data, namespace))
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     policy = PolicyFile(path).policy
@@ -65,9 +74,14 @@ def check(
 
 
 @app.command()
-def roles(config: Path | None = CONFIG, data: Path | None = DATA, as_json: bool = AS_JSON) -> None:
+def roles(
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    namespace: str = NAMESPACE,
+    as_json: bool = AS_JSON,
+) -> None:
     """List every role and what its rules allow or deny."""
-    policy = PolicyFile(policy_file(find_settings(config, data))).policy
+    policy = PolicyFile(policy_file(find_settings(config, data, namespace))).policy
     rows = [
         {
             "role": role,

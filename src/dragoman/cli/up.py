@@ -151,10 +151,16 @@ def up(
 
 
 async def serve(settings: "BrokerSettings", ready: "OnReady", opened: threading.Event) -> None:
-    """Run a broker, alone or as a node of a cluster."""
+    """Run a broker: alone, with several namespaces, or as a node of a cluster."""
     from dragoman.server.server import Server
 
     notifier = SystemdNotifier()
+    if settings.namespaces:
+        from dragoman.server.namespaces import Namespaces
+
+        all_ = Namespaces(settings)
+        await notifier.accompany(all_.run(ready), opened.is_set, lambda: all_.is_going_down)
+        return
     if not settings.cluster.name:
         server = Server(settings)
         await notifier.accompany(server.run(ready), opened.is_set, lambda: server.is_going_down)

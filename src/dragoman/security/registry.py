@@ -19,7 +19,7 @@ import msgspec
 
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
-from dragoman.security.keys import KeyChange, KeyState, check_key, check_name, hashed
+from dragoman.security.keys import KeyChange, KeyState, brief, check_key, check_name, hashed
 from dragoman.security.policy import Policy
 from dragoman.security.registry_data import (
     Enrolment,
@@ -60,6 +60,8 @@ class KeyRegistry:
         #: The state of each key at the last report to listeners.
         self._reported: dict[str, KeyState] = {}
         self._pending: dict[str, KeyEntry] = {}
+        #: Tells whether another namespace has a key; it must not have two.
+        self.elsewhere: Callable[[str], bool] = lambda key: False
 
     @classmethod
     def open(cls, path: str | Path) -> "KeyRegistry":
@@ -134,6 +136,7 @@ class KeyRegistry:
         with self._changing() as register:
             if key in register.keys and register.keys[key].state is not KeyState.PENDING:
                 raise RegistryError(f"{key} is already in the registry")
+            self._require_here(key)
             name = check_name(principal) if principal else ""
             register.keys[key] = KeyEntry(name, state, now, expires_at, note=note)
             if name and roles:
@@ -158,6 +161,7 @@ class KeyRegistry:
             entry = _entry(register, key)
             if entry.state is KeyState.REVOKED:
                 raise RegistryError(f"{key} was revoked for good; make a new key")
+            self._require_here(key)
             entry.state = KeyState.ALLOWED
             entry.principal = check_name(principal) if principal else entry.principal
             if roles:
@@ -225,6 +229,7 @@ class KeyRegistry:
             enrolment = _enrolment(register, token, now)
             if register.state_of(key, now) not in (KeyState.UNKNOWN, KeyState.PENDING):
                 raise EnrolmentRefused("this key is already in the registry")
+            self._require_here(key)
             principal = check_name(name) if name else Principal(key)
             if name and not _is_within(name, enrolment.names):
                 raise EnrolmentRefused(f"the token is not for the name {name!r}")
@@ -242,6 +247,10 @@ class KeyRegistry:
                 enrolment.roles, enrolment.services, enrolment.names
             )
         return principal
+
+    def _require_here(self, key: str) -> None:
+        if self.elsewhere(key):
+            raise RegistryError(f"{brief(key)} is in use elsewhere; make a new key")
 
     def add_pending(self, key: str, now: float, source: str = "") -> None:
         """Keep an unknown key for approval, at most `MOST_PENDING` of them.
@@ -354,7 +363,7 @@ def _give_roles(register: RegistryData, principal: str, roles: tuple[str, ...]) 
 
 def _enrolment(register: RegistryData, token: str, now: float) -> Enrolment:
     """Return a token's enrolment. Raises EnrolmentRefused if it cannot be used."""
-    id_ = _id_in(token, ENROLMENT_MARK)
+    id_ = enrolment_id(token)
     found = register.enrolments.get(id_) if id_ else None
     if found is None or not hmac.compare_digest(found.hash, hashed(token)):
         raise EnrolmentRefused("no such enrolment token")
@@ -363,6 +372,11 @@ def _enrolment(register: RegistryData, token: str, now: float) -> Enrolment:
     if now >= found.expires_at:
         raise EnrolmentRefused("the enrolment token has expired; ask for a new one")
     return found
+
+
+def enrolment_id(token: str) -> str:
+    """Return the public id in an enrolment token; empty if it is none."""
+    return _id_in(token, ENROLMENT_MARK)
 
 
 def _is_within(name: str, globs: tuple[str, ...]) -> bool:

@@ -100,13 +100,17 @@ class KeyTasks:
 
     async def _change(self, change: Callable[[KeyRegistry], Any]) -> Any:
         """Change the file in a thread, as `dragoman keys` does; the guard follows the file."""
-        path = self._registry.path
         try:
-            done = await asyncio.to_thread(lambda: change(KeyRegistry.open(path)))
+            done = await asyncio.to_thread(lambda: change(self._reopened()))
         except RegistryError as error:
             raise ServiceFault(str(error)) from None
         self._changed()
         return done
+
+    def _reopened(self) -> KeyRegistry:
+        found = KeyRegistry.open(self._registry.path)
+        found.elsewhere = self._registry.elsewhere
+        return found
 
     def _find(self, text: str) -> str:
         entries = self._registry.entries()

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,14 +25,13 @@ from dragoman.ledger.node_segments import NodeSegments
 from dragoman.ledger.replicated import ReplicatedLedger, open_replica
 from dragoman.ledger.snapshots import SNAPSHOT_FILE, FileSnapshots, SnapshotUnusable
 from dragoman.ledger.sqlite import SqliteLedger
-from dragoman.model.names import name_of
 from dragoman.model.record import Kind
 from dragoman.security.files import make_private_folder
 from dragoman.server.accept_errors import AcceptErrors
 from dragoman.server.audit_export import AuditExport
 from dragoman.server.background_snapshots import BackgroundSnapshots
-from dragoman.server.broker_view import BrokerView
-from dragoman.server.builtin_services import BuiltinServices, relaxed_services
+from dragoman.server.builtin_services import relaxed_services
+from dragoman.server.builtin_wiring import make_builtin
 from dragoman.server.clock import Clock
 from dragoman.server.clock_check import describe_clock, require_plausible
 from dragoman.server.cluster_node import ClusterNode, Role
@@ -42,26 +39,22 @@ from dragoman.server.control import BrokerControl
 from dragoman.server.credentials import certificate_of
 from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
-from dragoman.server.internal_client import InternalClient
-from dragoman.server.key_tasks import KeyTasks
 from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership, write_last
 from dragoman.server.lease import LeaseHolder
 from dragoman.server.ledger_maintenance import LedgerMaintenance, make_maintenance
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.ledger_watch import LedgerWatch
-from dragoman.server.limit_rules import declare_limits
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
 from dragoman.server.machine_memory import usable_memory, with_memory
 from dragoman.server.mesh import Mesh
-from dragoman.server.overview import Overview
-from dragoman.server.queue_tasks import QueueTasks, declare_schedules
-from dragoman.server.schedule_runner import QUEUE_CLIENT, ScheduleRunner
+from dragoman.server.namespace_place import NamespacePlace
 from dragoman.server.service_runner import ServiceRunner
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import BrokerSettings
 from dragoman.server.settings_pinned import pinned
 from dragoman.server.side_recovery import SideRecovery
+from dragoman.server.stop_signals import stop_on_signals
 from dragoman.server.store_recovery import (
     RecoveredStore,
     collector_paused,
@@ -72,10 +65,9 @@ from dragoman.server.traces import JobTraces, OtlpSpans
 from dragoman.server.webhooks import make_webhooks
 from dragoman.server.wiring import (
     OPEN,
+    Admission,
     admission_of,
     make_links,
-    management_tasks,
-    new_id,
 )
 from dragoman.services.inventory import Inventory
 from dragoman.services.inventory_files import BrokenInventory
@@ -96,8 +88,15 @@ OnReady = Callable[[dict[str, str]], None]
 class Server:
     """One broker on one ledger, alone or in a cluster. `run` returns after `stop`."""
 
-    def __init__(self, settings: BrokerSettings, cluster: ClusterNode | None = None) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        cluster: ClusterNode | None = None,
+        place: NamespacePlace | None = None,
+    ) -> None:
+        """Prepare; `place` is set if the process has several namespaces, and this is one."""
         self.settings = settings
+        self._place = place
         self.leadership = None if cluster is None else Leadership(cluster)
         self.loop: Loop | None = None
         self._asked_to_stop = 0
@@ -107,7 +106,7 @@ class Server:
         self._draining: asyncio.Task[None] | None = None
         #: That of a node, which also runs while it is a standby.
         self._maintenance: LedgerMaintenance | None = None
-        self._logs = LogBuffer()
+        self._logs = LogBuffer(namespace="" if place is None else place.name)
         #: The last record of the snapshot at start; 0: there was none.
         self._covered = 0
 
@@ -216,7 +215,8 @@ class Server:
 
         A standby has the fold already: `store`.
         """
-        limits = with_memory(self.settings.limits, usable_memory())
+        shares = 1 if self._place is None else self._place.count
+        limits = with_memory(self.settings.limits, usable_memory() // shares)
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
@@ -266,9 +266,9 @@ class Server:
         settings, member = self.settings, self.leadership
         hub = MemoryHub()
         guard = self._make_guard(clock)
-        admission = OPEN if guard is None else admission_of(guard, self._federation(guard, clock))
+        admission = self._admission(guard, clock)
         mesh = Mesh(settings, admission, broker.state)
-        links = Links([*make_links(settings, hub, admission), *mesh.links])
+        links = Links([*make_links(settings, hub, admission, self._place), *mesh.links])
         sides = {link.name: link.side for link in links.by_name.values()}
         recovery = SideRecovery(sides, broker, ledger.body)
         recovery.restore(clock.now())
@@ -281,7 +281,10 @@ class Server:
         maintenance = self._maintenance or make_maintenance(ledger, settings)
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)
         queries = LedgerQueries(ledger.path, body_codecs())
-        builtin, overview = self._make_builtin(hub, inventory, loop, guard, control, queries)
+        node = None if member is None else member.row
+        builtin, overview = make_builtin(
+            settings, hub, inventory, loop, guard, control, queries, self._logs, node
+        )
         mesh.attach(loop, builtin.mmi.tasks, overview.view)
         overview.follow(mesh.rows, None if member is None else member.cluster.ask_nodes)
         runner = ServiceRunner(hub)
@@ -348,46 +351,6 @@ class Server:
         await asyncio.to_thread(self._take_snapshot, broker, ledger)
         log.info("stopped", records=ledger.last_seq)
 
-    def _make_builtin(
-        self,
-        hub: MemoryHub,
-        inventory: Inventory,
-        loop: Loop,
-        guard: Guard | None,
-        control: BrokerControl,
-        queries: LedgerQueries,
-    ) -> tuple[BuiltinServices, Overview]:
-        """Make the built-in services and their views of the broker."""
-        settings, links, state = self.settings, loop.links, loop.broker.state
-        directories = {"data": str(settings.data)}
-        view = BrokerView(
-            state, loop.archive, links, loop.clock.now, management_tasks(settings), directories
-        )
-        view.health = loop.health
-        if self.leadership is not None:
-            view.show_node = self.leadership.row
-        schedules = ScheduleRunner(state.store.queue, loop.engine.terms.apply)
-        loop.engine.ticks = schedules
-        view.queue = queue = QueueTasks(loop, schedules, new_id)
-        # Nobody waits for the replies to scheduled and retried jobs.
-        nobody = hub.connect(name_of(QUEUE_CLIENT).encode())
-        nobody.wake = nobody.inbox.clear
-        declare_schedules(loop, [each.schedule(name) for name, each in settings.schedules.items()])
-        declare_limits(loop, settings.services)
-        view.has_curve = bool(settings.credentials.curve)
-        overview = Overview(view, loop, queries, settings.data, is_secured=guard is not None)
-        _attach(loop, view, overview)
-        internal_client = InternalClient(hub, loop.submit, new_id)
-        builtin = BuiltinServices(
-            settings, inventory, loop, view, control, self._logs, internal_client, queue.tasks
-        )
-        if guard is not None:
-            builtin.sid.is_worker = guard.is_worker
-            schedules.fault_of, queue.fault_of_others = guard.scheduled_fault, guard.others_fault
-            keys = KeyTasks(guard.registry, lambda: guard.gate, loop.clock.now, guard.refresh)
-            builtin.mmi.tasks.add(keys.tasks)
-        return builtin, overview
-
     def _make_guard(self, clock: Clock) -> Guard | None:
         """Return the guard; None while security is off."""
         settings = self.settings
@@ -395,6 +358,16 @@ class Server:
             return None
         certificate = certificate_of(settings)
         return Guard(settings.security, settings.data, clock.now, certificate)
+
+    def _admission(self, guard: Guard | None, clock: Clock) -> Admission:
+        """Return the checks of the listeners, which may be for several namespaces."""
+        if guard is None:
+            return OPEN
+        admission = admission_of(guard, self._federation(guard, clock))
+        if self._place is None or self._place.shared is None:
+            return admission
+        guard.registry.elsewhere = self._place.is_elsewhere
+        return self._place.shared.admission(self._place.name, admission)
 
     def _federation(self, guard: Guard, clock: Clock) -> "Federation | None":
         """Return the issuers of tokens; None if the settings name none."""
@@ -407,12 +380,9 @@ class Server:
         return Federation(issuers, guard.tokens, clock.now, guard.report_token, data=data)
 
     def _handle_signals(self) -> None:
-        """Stop on signals. In a thread of another program, that program handles signals."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        running = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            running.add_signal_handler(number, self.stop)
+        """Stop on signals; of several namespaces, their host does that."""
+        if self._place is None:
+            stop_on_signals(self.stop)
 
     @property
     def role(self) -> Role:
@@ -489,12 +459,3 @@ class Server:
                 break
             await asyncio.sleep(0.05)
         loop.stop()
-
-
-def _attach(loop: Loop, view: BrokerView, overview: Overview) -> None:
-    """Connect the web application to the broker: it serves the view and listens to records."""
-    for link in loop.links.by_name.values():
-        attach = getattr(link.transport, "attach", None)
-        if attach is not None:
-            loop.listeners.append(attach(view))
-            link.transport.attach_overview(overview)  # type: ignore[attr-defined]

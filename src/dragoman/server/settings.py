@@ -382,6 +382,30 @@ class TracesSection(SettingsSection):
     )
 
 
+class NamespaceSection(SettingsSection):
+    """A namespace: a tenant that sees nothing of the others; see `docs/security.md`."""
+
+    config: Path | None = Field(
+        default=None,
+        description="Its own settings, in TOML: limits, services, schedules, security and others.",
+    )
+    listen: dict[str, str] = Field(
+        default_factory=dict,
+        description="Its own listeners: an endpoint by the listener's name. Who connects there is"
+        " in this namespace.",
+    )
+    shared: bool = Field(
+        default=True,
+        description="Whether its keys may connect at the listeners of the default namespace, too,"
+        " if security is on.",
+    )
+
+    @field_validator("listen")
+    @classmethod
+    def _are_endpoints(cls, listen: dict[str, str]) -> dict[str, str]:
+        return Listen(**listen).model_dump(include=set(listen))
+
+
 class _OwnSettings(SettingsSection):
     """All settings of a broker."""
 
@@ -434,6 +458,9 @@ class _OwnSettings(SettingsSection):
     )
     secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()
+    namespaces: dict[str, NamespaceSection] = Field(
+        default_factory=dict, description="Namespaces of tenants, by name."
+    )
 
 
 def _dialect_sections() -> dict[str, Any]:

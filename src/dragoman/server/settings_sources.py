@@ -63,6 +63,16 @@ def load(config: Path | None = None, **flags: Any) -> BrokerSettings:
     return load_with_origins(config, **flags).settings
 
 
+def load_file(path: Path) -> BrokerSettings:
+    """Read the settings of a file alone: neither the environment nor flags are for them."""
+    merged: Tree = {}
+    origins: dict[tuple[str, ...], str] = {}
+    for each, given, origin in _given(read_file(path), str(path)):
+        _put(merged, each, given)
+        origins[each] = origin
+    return _checked(merged, origins)
+
+
 def load_with_origins(config: Path | None = None, **flags: object) -> LoadedSettings:
     """Read the settings and where each came from. Raises ValueError, as `load` does."""
     merged: Tree = {}
@@ -72,8 +82,12 @@ def load_with_origins(config: Path | None = None, **flags: object) -> LoadedSett
     for path, given, origin in sources:
         _put(merged, path, given)
         origins[path] = origin
+    return LoadedSettings(_checked(merged, origins), origins)
+
+
+def _checked(merged: Tree, origins: Mapping[tuple[str, ...], str]) -> BrokerSettings:
     try:
-        return LoadedSettings(BrokerSettings(**merged), origins)
+        return BrokerSettings(**merged)
     except ValidationError as error:
         raise ValueError(_explain(error, LoadedSettings(BrokerSettings(), origins))) from None
 
@@ -145,6 +159,9 @@ def _given(
         elif not _is_section(path):
             raise ValueError(unknown(path, origin))
         elif isinstance(given, Mapping):
+            if not given and _is_named(path):
+                # `[namespaces.acme]` alone is a namespace with all defaults.
+                yield path, {}, origin
             yield from _given(given, origin, path)
         else:
             raise ValueError(f"{origin}: {'.'.join(path)} is a section, not a setting")
@@ -163,6 +180,12 @@ def _is_section(path: tuple[str, ...]) -> bool:
     )
 
 
+def _is_named(path: tuple[str, ...]) -> bool:
+    """Tell whether a section has a name of the user's choice."""
+    places = {info.path[: len(path)] for info in all_settings() if len(info.path) > len(path)}
+    return (*path[:-1], ANY_NAME) in places
+
+
 def unknown(path: tuple[str, ...], origin: str) -> str:
     """Say that a name is no setting, and which one is nearest."""
     name = ".".join(path)
@@ -176,7 +199,10 @@ def unknown(path: tuple[str, ...], origin: str) -> str:
 def _put(tree: Tree, path: tuple[str, ...], given: object) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
-    tree[path[-1]] = given
+    if given == {}:
+        tree.setdefault(path[-1], given)
+    else:
+        tree[path[-1]] = given
 
 
 def _explain(error: ValidationError, loaded: LoadedSettings) -> str:

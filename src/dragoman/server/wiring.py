@@ -4,8 +4,10 @@ Each carrier has one function here. A dialect on a known carrier needs no change
 """
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -17,9 +19,12 @@ from dragoman.model.value import value
 from dragoman.server.credentials import ListenerCredentials, warn_of_plain_listeners
 from dragoman.server.guard import Guard
 from dragoman.server.links import Link
+from dragoman.server.namespace_place import NamespacePlace
+from dragoman.server.namespace_settings import DEFAULT_NAMESPACE, SHARED
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import BrokerSettings
 from dragoman.transports.base import Admits, Refused, Transport
+from dragoman.transports.listener import Listener
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
@@ -29,7 +34,11 @@ from dragoman.transports.zmtp import MAX_FRAME, Router
 
 if TYPE_CHECKING:
     from dragoman.server.federation import Federation
+    from dragoman.server.shared_listeners import SharedListeners
+    from dragoman.web.namespace_requests import NamespaceRequests
 
+#: The file of browser sessions.
+SESSIONS_FILE: Final = "browser-sessions.json"
 #: Returns the key of a bearer token that is allowed now.
 CheckToken = Callable[[str], str | None]
 
@@ -76,6 +85,10 @@ class Admission:
     enrol: Callable[[str, str, str], str] | None = None
     #: Checks the tokens of issuers, and lets people log in with them.
     federation: "Federation | None" = None
+    #: Returns the key of a token of any namespace, with which a browser logs in.
+    login: CheckToken | None = None
+    #: Finds the web application of a request's namespace; None: there is only one.
+    requests: "NamespaceRequests | None" = None
 
 
 OPEN: Final = Admission()
@@ -98,18 +111,55 @@ def admission_of(guard: Guard, federation: "Federation | None" = None) -> Admiss
 class ListenerSecurity:
     """The security of listeners: their credentials, and the checks of peers."""
 
-    def __init__(self, credentials: ListenerCredentials, admission: Admission) -> None:
+    def __init__(
+        self,
+        credentials: ListenerCredentials,
+        admission: Admission,
+        place: NamespacePlace | None = None,
+    ) -> None:
         self.credentials = credentials
         self.admission = admission
+        self._place = place
 
     def router(self, endpoint: str, listener: str, max_frame: int) -> Router:
         """Make the transport of a ZeroMQ listener."""
         secrets = self.credentials.curve(listener)
-        admits = self.admission.admits if secrets else None
-        refused = self.admission.refused
-        return Router(
-            endpoint, secrets=secrets, admits=admits, refused=refused, max_frame=max_frame
+        made = Router(
+            "" if endpoint == SHARED else endpoint,
+            secrets=secrets,
+            admits=self.admission.admits if secrets else None,
+            refused=self.admission.refused,
+            max_frame=max_frame,
         )
+        self.share(made, endpoint, listener)
+        return made
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of these listeners; empty: there is only one."""
+        return "" if self._place is None else self._place.name
+
+    @property
+    def shared(self) -> "SharedListeners | None":
+        """The listeners that several namespaces share."""
+        return None if self._place is None else self._place.shared
+
+    def share(self, made: Listener[Any], endpoint: str, listener: str) -> None:
+        """Have a listener of several namespaces hand connections over, or get them."""
+        shared = self.shared
+        if shared is None:
+            return
+        if endpoint == SHARED:
+            made.shared = shared.member_at(self.namespace, listener)
+        elif self.namespace == DEFAULT_NAMESPACE and made.admits is not None:
+            made.route = route = shared.route(listener)
+            made.admits = partial(_admits_there, route, made.admits)
+
+
+def _admits_there(route: Callable[[str], Any], own: Admits, key: str) -> bool:
+    """Ask the namespace of a key whether the key may connect."""
+    there = route(key)
+    return own(key) if there is None else bool(there.admits(key))
 
 
 @value
@@ -133,7 +183,10 @@ def _zeromq(to: Listening) -> Transport:
 def _sp(to: Listening) -> Transport:
     tls = to.security.credentials.tls(to.listener)
     # Without certificates there is no key to check.
-    return SpReplier(to.endpoint, tls=tls, admits=to.security.admission.admits if tls else None)
+    admits = to.security.admission.admits if tls else None
+    made = SpReplier(to.endpoint if to.endpoint != SHARED else "", tls=tls, admits=admits)
+    to.security.share(made, to.endpoint, to.listener)
+    return made
 
 
 def _nats(to: Listening) -> Transport:
@@ -165,21 +218,38 @@ def _nats(to: Listening) -> Transport:
 
 def _http(to: Listening) -> Transport:
     # Here, not above: a broker without HTTP starts without the web server.
+    from dragoman.web.browser_sessions import BrowserSessions
     from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
+    from dragoman.web.shared_http import SharedHttpTransport
 
     checks, ask = None, to.security.admission
     if ask.admits is not None and ask.check_token is not None:
         checks = Checks(
             *(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol),
             federation=ask.federation,
+            login=ask.login,
         )
+    shared = to.security.shared
+    if to.endpoint == SHARED and shared is not None and checks is not None:
+        member = shared.member_at(to.security.namespace, to.listener)
+        return SharedHttpTransport(member, to.own, new_id, checks, shared.sessions)
     tls = to.security.credentials.tls(to.listener)
     names = to.settings.cluster.hosts
-    sessions = to.settings.data / "browser-sessions.json" if checks is not None else None
-    return HttpTransport(
-        to.endpoint, to.own, new_id, checks=checks, tls=tls, names=names, sessions=sessions
+    sessions = BrowserSessions(time.time, to.settings.data / SESSIONS_FILE if checks else None)
+    if ask.requests is not None and shared is not None:
+        sessions = shared.sessions
+    made = HttpTransport(
+        *(to.endpoint, to.own, new_id),
+        checks=checks,
+        tls=tls,
+        names=names,
+        sessions=sessions,
+        requests=ask.requests,
     )
+    if ask.requests is not None and shared is not None:
+        shared.hosts[to.listener] = made
+    return made
 
 
 #: Makes the transport of a listener.
@@ -206,16 +276,22 @@ def _links(settings: BrokerSettings, dialect: Dialect, security: ListenerSecurit
     return links
 
 
-def make_links(settings: BrokerSettings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
+def make_links(
+    settings: BrokerSettings,
+    hub: MemoryHub,
+    admission: Admission = OPEN,
+    place: NamespacePlace | None = None,
+) -> list[Link]:
     """Make the links that the settings turn on, and that of the built-in services.
 
     Args:
         settings: what to listen on, and with which credentials.
         hub: where the built-in services connect.
         admission: which peers may connect.
+        place: the place among several namespaces; None: there is one.
 
     """
-    security = ListenerSecurity(ListenerCredentials(settings), admission)
+    security = ListenerSecurity(ListenerCredentials(settings), admission, place)
     warn_of_plain_listeners(settings, security.credentials)
     made = [_links(settings, dialect, security) for dialect in DIALECTS.values()]
     return [Link(LocalBrokerSide(body_codecs()), hub), *(link for links in made for link in links)]

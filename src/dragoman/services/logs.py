@@ -1,26 +1,36 @@
-"""The last log records of the broker process, for the management task `get_logs`."""
+"""The last log records of the broker process, for the management task `get_logs`.
+
+If the process has several namespaces, each keeps only its own: the records of the others are not
+for its operators.
+"""
 
 from collections import deque
 from collections.abc import MutableMapping
 from typing import Any, Final
 
 import structlog
+from structlog.contextvars import get_contextvars
 
 #: Records in memory; older ones are only in the log.
 KEPT: Final = 10_000
+#: The context variable that names the namespace whose code runs.
+NAMESPACE: Final = "namespace"
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 
 
 class LogBuffer:
     """A structlog processor before the renderer that keeps the last records."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT, namespace: str = "") -> None:
+        self._namespace = namespace
         self._records: deque[dict[str, Any]] = deque(maxlen=kept)
 
     def __call__(
         self, logger: object, method: str, event: MutableMapping[str, object]
     ) -> MutableMapping[str, object]:
-        """Keep one record, and pass it on."""
+        """Keep one record of the own namespace, and pass every record on."""
+        if get_contextvars().get(NAMESPACE, "") != self._namespace:
+            return event
         level = str(event.get("level", method))
         kept = {key: _plain(item) for key, item in event.items() if not key.startswith("_")}
         kept["message"] = kept.pop("event", "")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dragoman.dialects.listeners import LISTENERS
 from dragoman.dialects.registry import DIALECTS
+from dragoman.server.namespaces import Namespaces
 from dragoman.server.server import Server
 from dragoman.server.settings_sources import load
 
@@ -30,18 +31,24 @@ class LocalBroker:
         listen = {
             name: "tcp://127.0.0.1:0" if name in wanted else "off" for name in LINKS
         } | settings.pop("listen", {})
-        self.server = Server(load(data=self.data, listen=listen, drain=1.0, **settings))
+        loaded = load(data=self.data, listen=listen, drain=1.0, **settings)
+        #: Set if the settings have namespaces; then the server is that of the default one.
+        self.namespaces = Namespaces(loaded) if loaded.namespaces else None
+        self.server = (
+            Server(loaded) if self.namespaces is None else self.namespaces.servers["default"]
+        )
         self.endpoints: dict[str, str] = {}
         self.error: BaseException | None = None
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="dragoman broker", daemon=True)
 
-    def url(self, dialect: str, *, for_workers: bool = False) -> str:
+    def url(self, dialect: str, *, for_workers: bool = False, namespace: str = "") -> str:
         """Return the URL peers of a dialect connect to."""
         found = DIALECTS[dialect]
         link = found.worker_listener if for_workers else found.client_listener
-        _, _, address = self.endpoints[link.name].partition("://")
+        listener = f"{namespace}/{link.name}" if namespace else link.name
+        _, _, address = self.endpoints[listener].partition("://")
         return f"{dialect}://{address}"
 
     def __enter__(self) -> "LocalBroker":
@@ -61,7 +68,7 @@ class LocalBroker:
     def stop(self) -> None:
         """Stop in good order and wait."""
         if self._loop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self.server.stop)
+            self._loop.call_soon_threadsafe((self.namespaces or self.server).stop)
         self._thread.join(30.0)
 
     def until_stopped(self, at_most: float = 30.0) -> None:
@@ -80,7 +87,7 @@ class LocalBroker:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self.server.run(self._on_ready)
+        await (self.namespaces or self.server).run(self._on_ready)
 
     def _on_ready(self, endpoints: dict[str, str]) -> None:
         self.endpoints = endpoints

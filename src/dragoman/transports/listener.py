@@ -11,7 +11,7 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionLimits
@@ -20,6 +20,19 @@ from dragoman.transports.base import Admits, Key
 log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=AcceptedConnection)
+
+
+class SharedEndpoint(Protocol):
+    """The endpoint of another namespace, which hands over the connections of our keys."""
+
+    def join(self, member: Any) -> str:
+        """Have the connections of our keys handed to a listener; return the endpoint."""
+        ...
+
+    def leave(self, member: Any) -> None:
+        """End that."""
+        ...
+
 
 #: Seconds that unsent bytes have to be written at the close.
 _LINGER: Final = 1.0
@@ -48,6 +61,10 @@ class Listener(Generic[C]):
         self._dirty: dict[C, None] = {}
         self._idle = asyncio.Event()
         self._idle.set()
+        #: Returns the listener of the namespace that a key belongs to; None: this one.
+        self.route: Callable[[Key], Self | None] = _own
+        #: Set if this listener has no endpoint of its own.
+        self.shared: SharedEndpoint | None = None
 
     @property
     def connection_count(self) -> int:
@@ -69,6 +86,8 @@ class Listener(Generic[C]):
     async def open(self, wake: Callable[[], None]) -> str:
         """Listen on every endpoint; return them with their real ports."""
         self._wake = wake
+        if self.shared is not None:
+            return self.shared.join(self)
         try:
             return ",".join([await self._listen_at(n, e) for n, e in enumerate(self._endpoints)])
         except BaseException:
@@ -124,6 +143,8 @@ class Listener(Generic[C]):
     async def close(self) -> None:
         """Stop listening, then close every connection once its bytes are written."""
         self.flush()
+        if self.shared is not None:
+            self.shared.leave(self)
         for server in self._servers:
             server.close()
         for connection in list(self._accepted):
@@ -168,6 +189,14 @@ class Listener(Generic[C]):
             next(iter(self._ungreeted)).fail("gave way before it greeted")
         return True
 
+    def hand_over(self, connection: C, other: Self) -> bool:
+        """Give a connection to the listener of another namespace, if its limits allow it."""
+        self.greeted(connection)
+        if self._accepted.pop(connection, connection) is None and not self._accepted:
+            self._idle.set()
+        connection.owner = other
+        return other.admit(connection)
+
     def greeted(self, connection: C) -> None:
         """Stop the greeting timer of a connection."""
         timer = self._ungreeted.pop(connection, None)
@@ -189,6 +218,10 @@ class Listener(Generic[C]):
         """Count a refusal or a failure by its reason."""
         self.trouble[reason] += 1
         log.info("%s: %s", connection, reason)
+
+
+def _own(key: Key) -> None:
+    """Route every key to the listener itself."""
 
 
 def _no_wake() -> None:

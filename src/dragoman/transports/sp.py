@@ -113,7 +113,12 @@ class SpReplier(Listener[SpConnection]):
         return self._process + (next(self._count) & 0xFFFFFFFF).to_bytes(4)
 
     def admit(self, connection: SpConnection) -> bool:
-        """Keep a new connection if its key and the limits allow it."""
+        """Keep a new connection if its key and the limits allow it, or its namespace does."""
+        other = self.route(connection.key) if connection.key else None
+        if other is not None:
+            connection.replier = other
+            connection.name = other.next_name()
+            return self.hand_over(connection, other)
         if self.admits is not None and not self.admits(connection.key):
             self.note("key refused", connection)
             return False

@@ -76,7 +76,7 @@ class Router(Listener[ZmtpConnection]):
         super().__init__(endpoints, limits or _limits(max_frame), admits)
         self._key_pairs = [CurveKeyPair(secret) for secret in secrets]
         self._refused = refused
-        self._pending = PendingConnections(admits) if admits is not None else None
+        self._pending = PendingConnections(self._admits_now) if admits is not None else None
         guarded = self._endpoints if secrets else []
         self._limiters = [AcceptLimiter(self._count_over_limit) for _ in guarded]
         self._by_address: dict[Address, ZmtpConnection] = {}
@@ -201,12 +201,24 @@ class Router(Listener[ZmtpConnection]):
         if self._handshakes_due:
             asyncio.get_running_loop().call_soon(self._run_handshakes)
 
+    def _admits_now(self, key: Key) -> bool:
+        # Not the given one: the keys of other namespaces may be added to it.
+        return self.admits is None or self.admits(key)
+
     def hold(self, connection: ZmtpConnection, key: Key) -> bool:
         """Hold a connection whose key waits for approval, unless there are too many."""
         if self._pending is None or not self._pending.hold(connection, key):
             return False
         self.greeted(connection)
         return True
+
+    def choose_namespace(self, connection: ZmtpConnection) -> bool:
+        """Hand a connection over to the router of its key's namespace."""
+        other = self.route(connection.key) if connection.key else None
+        if other is None:
+            return True
+        connection.router = other
+        return self.hand_over(connection, other)
 
     def assign_address(self, connection: ZmtpConnection, wanted: Address) -> bool:
         """Give a connection its identity, unless another key holds it."""

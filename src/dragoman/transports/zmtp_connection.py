@@ -61,6 +61,10 @@ class ZmtpConnectionOwner(ConnectionOwner, Protocol):
         """Schedule `run_handshake` for a command."""
         ...
 
+    def choose_namespace(self, connection: "ZmtpConnection") -> bool:
+        """Hand a connection with a key over to its namespace; return whether it has room."""
+        ...
+
     def assign_address(self, connection: "ZmtpConnection", wanted: Address) -> bool:
         """Give a connection its identity after the handshake; return whether it may have it."""
         ...
@@ -300,6 +304,8 @@ class ZmtpConnection(AcceptedConnection):
             if found.get(b"socket-type") not in PARTNERS:
                 raise ConnectionRejected("no partner of a ROUTER")
             self.key = self.mechanism.key
+            if not self.router.choose_namespace(self):
+                raise ConnectionRejected("no room in its namespace")
             self._seal, self._unseal = self.mechanism.seal, self.mechanism.unseal
             self._open(found.get(b"identity", b""))
 

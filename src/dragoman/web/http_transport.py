@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -35,6 +34,7 @@ from dragoman.web.identity import (
     IdentityMiddleware,
     ProvenKeys,
 )
+from dragoman.web.namespace_requests import NamespaceMiddleware, NamespaceRequests
 from dragoman.web.view_routes import ViewSource
 
 #: How long open requests may take when the broker stops, in seconds.
@@ -177,8 +177,9 @@ class HttpTransport(WebBrokerConnection):
     """Listens for HTTP; `attach` connects it to the running broker.
 
     With `checks` every request must prove a key; with `tls` it is HTTPS, and a certificate proves
-    a key. `sessions` is the file of browser sessions. The name of a client, and a worker's session,
-    belong to the principal that used it first.
+    a key. `sessions` are those of browsers. With `requests` the listener has several namespaces,
+    and each request goes to the web application of its own. The name of a client, and a worker's
+    session, belong to the principal that used it first.
     """
 
     def __init__(
@@ -190,13 +191,16 @@ class HttpTransport(WebBrokerConnection):
         checks: Checks | None = None,
         tls: ServerTls | None = None,
         names: Iterable[str] = (),
-        sessions: Path | None = None,
+        sessions: BrowserSessions | None = None,
+        requests: NamespaceRequests | None = None,
     ) -> None:
         """Prepare; `names` are hosts of other nodes, which pass requests through to this one."""
         super().__init__(checks)
+        self.checks = checks
+        self._requests = requests
         self._names = frozenset(name.lower() for name in names)
         self._tls = tls
-        self._sessions = BrowserSessions(time.time, sessions)
+        self._sessions = sessions or BrowserSessions(time.time)
         self._connections: set[HeadTimeoutProtocol] = set()
         self._handshakes: TlsHandshakes | None = None
         #: Connections refused before their first request, and requests without identity, by reason.
@@ -288,13 +292,19 @@ class HttpTransport(WebBrokerConnection):
 
     def _guarded(self, host: str) -> ASGIApp:
         """Return the application with its middleware; on the loopback it checks the host."""
-        app: ASGIApp = IdentityMiddleware(
-            self._application.asgi, self._checks, self._sessions, self._note
-        )
+        app = self.app
+        if self._requests is not None:
+            app = NamespaceMiddleware(app, self._requests, self._sessions)
         if not is_loopback(host) and not self._settings.hosts:
             return app
         own = {host.lower(), *self._settings.hosts}
         return HostMiddleware(app, _LOCAL_NAMES | self._names | own)
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application behind the check of the identity."""
+        asgi = self._application.asgi
+        return IdentityMiddleware(asgi, self._checks, self._sessions, self._note)
 
     async def close(self) -> None:
         """Answer the waiting requests, then close."""

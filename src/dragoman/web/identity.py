@@ -109,6 +109,8 @@ class Checks:
     enrol: Callable[[str, str, str], str] | None = None
     #: Issuers of tokens; None: there are none.
     federation: FederatedLogins | None = None
+    #: Returns the key of a token with which a browser logs in; None: `check_token` does.
+    login: Callable[[str], str | None] | None = None
 
 
 #: Reasons in the counts of the listener, by status.
@@ -150,10 +152,10 @@ class IdentityMiddleware:
             CALLER.reset(token)
 
     async def _caller(self, scope: Scope) -> HttpCaller:
-        proven: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
+        proven = proven_keys(scope)
         if self._checks is None:
             return HttpCaller(proven.key, "")
-        if scope["path"] in OPEN or scope["path"].startswith(_OPEN_FOLDERS):
+        if needs_no_key(scope["path"]):
             return ANONYMOUS
         key = await self._key(scope, proven.key)
         if not self._checks.admits(key):
@@ -178,9 +180,9 @@ class IdentityMiddleware:
 
     async def _key(self, scope: Scope, certificate_key: str) -> str:
         headers = dict(scope["headers"])
-        scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        scheme, secret = authorization_in(headers)
         if scheme:
-            key = await self._token_key(secret.strip()) if scheme.lower() == "bearer" else None
+            key = await self._token_key(secret) if scheme == "bearer" else None
             if key is None:
                 raise _unauthenticated("invalid token: unknown, expired or revoked")
             return key
@@ -194,6 +196,22 @@ class IdentityMiddleware:
         raise _unauthenticated(
             "authenticate with a bearer token or a certificate, or log in at /login"
         )
+
+
+def proven_keys(scope: Scope) -> ProvenKeys:
+    """Return the keys proven on the connection of a request."""
+    return scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
+
+
+def needs_no_key(path: str) -> bool:
+    """Tell whether a path needs no authentication."""
+    return path in OPEN or path.startswith(_OPEN_FOLDERS)
+
+
+def authorization_in(headers: dict[bytes, bytes]) -> tuple[str, str]:
+    """Return scheme, in small letters, and secret of a request; empty if it has none."""
+    scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return scheme.lower(), secret.strip()
 
 
 def cookie_in(headers: dict[bytes, bytes]) -> str:

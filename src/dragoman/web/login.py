@@ -69,7 +69,7 @@ class LoginRoutes:
             token, page = fields.get("token", [""])[0], safe_page(fields.get("next", [""])[0])
         else:
             token = read_json(raw, LoginRequest).token
-        key = self._checks.check_token(token.strip()) if self._checks else None
+        key = self._key_of(token.strip())
         if key is None and is_form:
             return login_page(self._checks, _WRONG, page, 401)
         if key is None:
@@ -80,6 +80,11 @@ class LoginRoutes:
         )
         set_session(made, request, cookie)
         return made
+
+    def _key_of(self, token: str) -> str | None:
+        if self._checks is None:
+            return None
+        return (self._checks.login or self._checks.check_token)(token)
 
     async def who(self, request: Request) -> Response:
         """GET /session: the principal, and the CSRF token of a browser session."""

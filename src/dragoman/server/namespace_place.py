@@ -1,0 +1,21 @@
+"""The place of one server among the namespaces of its process."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.server.shared_listeners import SharedListeners
+
+
+class NamespacePlace:
+    """Its name, how many there are, and the listeners that they share."""
+
+    def __init__(self, name: str, count: int, shared: "SharedListeners | None") -> None:
+        self.name = name
+        #: Each takes this part of the memory.
+        self.count = count
+        #: None: every namespace has its own listeners only.
+        self.shared = shared
+
+    def is_elsewhere(self, key: str) -> bool:
+        """Tell whether another namespace has a key."""
+        return self.shared is not None and self.shared.keys.is_elsewhere(self.name, key)

@@ -8,6 +8,7 @@ import typer.main
 from dragoman.cli.broker_files import (
     find_settings,
     make_data_folder,
+    open_namespace_registry,
     open_registry,
     policy_file,
     registry_file,
@@ -23,6 +24,24 @@ def test_files_are_in_the_data_folder_unless_the_settings_say_otherwise(tmp_path
     config.write_text('[security]\nregistry = "keys.json"\npolicy = "p.toml"\n')
     settings = find_settings(config, None)
     assert (registry_file(settings), policy_file(settings)) == (Path("keys.json"), Path("p.toml"))
+
+
+def test_the_files_of_a_namespace_are_in_its_folder(tmp_path: Path) -> None:
+    config = tmp_path / "dragoman.toml"
+    config.write_text('[namespaces.acme.listen]\nnfp = "127.0.0.1:0"\n')
+    settings = find_settings(config, tmp_path, "acme")
+    assert registry_file(settings) == tmp_path / "namespaces" / "acme" / "registry.json"
+    with pytest.raises(ValueError, match="no namespace 'globex'"):
+        open_namespace_registry(config, tmp_path, "globex")
+
+
+def test_no_key_is_added_that_another_namespace_has(tmp_path: Path) -> None:
+    config = tmp_path / "dragoman.toml"
+    config.write_text('[namespaces.acme.listen]\nnfp = "127.0.0.1:0"\n')
+    key = "nkey:U" + "A" * 55
+    open_namespace_registry(config, tmp_path, "acme").add(key, "sue", now=1.0)
+    with pytest.raises(ValueError, match="in use elsewhere"):
+        open_namespace_registry(config, tmp_path, "").add(key, "sue", now=1.0)
 
 
 def test_a_data_folder_is_made_and_a_file_in_its_place_is_named(tmp_path: Path) -> None:

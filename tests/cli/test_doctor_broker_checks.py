@@ -97,3 +97,13 @@ def test_the_nodes_of_a_cluster_are_looked_for(tmp_path: Path) -> None:
     (tmp_path / "cluster.token").write_text("0123456789")
     assert "three or five" in check(join=["127.0.0.1:1"])[0][1]
     assert "sync_interval" in check(nats="nats://h:4222")[0][1]
+
+
+def test_namespaces_are_listed_and_a_mistake_in_one_is_bad(tmp_path: Path) -> None:
+    own = {"acme": {"listen": {"nfp": "127.0.0.1:0"}}}
+    (found,) = BrokerChecks(load(data=tmp_path, namespaces=own)).namespaces()
+    assert (found.what, found.verdict) == ("namespace acme", OK)
+    assert "nfp tcp://127.0.0.1:0" in found.text
+    (found,) = BrokerChecks(load(data=tmp_path, namespaces={"acme": {}})).namespaces()
+    assert found.verdict == BAD
+    assert list(BrokerChecks(load(data=tmp_path)).namespaces()) == []

@@ -38,3 +38,17 @@ def test_a_blocked_broker_says_what_to_do_and_fails(
     assert "blocked: it can acknowledge nothing" in shown
     assert "ledger: no space is left, for " in shown
     assert "  /data: full; free some space" in shown
+
+
+def test_the_namespaces_of_a_broker_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {
+        "status": "ready",
+        "troubles": [],
+        "totals": dict.fromkeys(status._COUNTS, 0),
+        "namespaces": {"acme": "serving"},
+    }
+    monkeypatch.setattr(status, "ask_broker", lambda url, task: found)
+    status.status("nfp://127.0.0.1:1", as_json=False)
+    assert "namespace acme: serving" in capsys.readouterr().out

@@ -12,9 +12,10 @@ from dragoman.server.loop import Loop
 from dragoman.testing.harness import LocalBroker
 
 TENANTS = ("acme", "globex")
+#: The policy of the second tenant.
 POLICY = """
-[limits."*"]
-requests_per_second = 2
+[limits."flood-*"]
+open_jobs = 1
 """
 
 
@@ -25,6 +26,8 @@ class TenantSite(Site):
         super().__init__(folder)
         with (folder / "dragoman.toml").open("a") as file:
             file.write("".join(f"\n[namespaces.{name}]\n" for name in TENANTS))
+        self.folder_of("globex").mkdir(0o700, parents=True)
+        (self.folder_of("globex") / "policy.toml").write_text(POLICY)
 
     def tenant_key(self, namespace: str, name: str, role: str) -> Path:
         """Allow a principal in a namespace."""
@@ -45,7 +48,8 @@ class TenantSite(Site):
             data=found.data,
             security=found.security.model_dump(),
             credentials=found.credentials.model_dump(),
-            namespaces={name: {} for name in TENANTS} | settings,
+            namespaces={name: {} for name in TENANTS},
+            **settings,
         )
 
 

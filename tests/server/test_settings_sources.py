@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dragoman.server.settings_sources import load, load_with_origins
+from dragoman.server.settings_sources import load, load_file, load_with_origins
 
 
 def written(folder: Path, text: str) -> Path:
@@ -103,3 +103,25 @@ def test_a_misspelt_variable_is_refused_or_warned_of(monkeypatch: pytest.MonkeyP
     assert [(log["variable"], log["did_you_mean"]) for log in logs] == [
         ("DRAGOMAN_DTA", "DRAGOMAN_DATA")
     ]
+
+
+def test_a_section_with_a_name_may_be_empty(tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text("[namespaces.acme]\n[namespaces.globex]\nshared = false\n")
+    assert list(load(file).namespaces) == ["acme", "globex"]
+    # An empty section of a later source takes nothing away.
+    assert not load(file, namespaces={"globex": {}}).namespaces["globex"].shared
+
+
+def test_a_file_alone_is_read_without_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "acme.toml"
+    file.write_text("drain = 4\n")
+    monkeypatch.setenv("DRAGOMAN_DRAIN", "9")
+    monkeypatch.setenv("DRAGOMAN_DATA", "elsewhere")
+    found = load_file(file)
+    assert (found.drain, found.model_fields_set) == (4.0, {"drain"})
+    file.write_text("drain = -1\n")
+    with pytest.raises(ValueError, match=r"acme.toml: drain"):
+        load_file(file)

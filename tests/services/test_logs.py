@@ -53,3 +53,19 @@ def test_a_buffer_is_attached_once_until_it_is_detached(book: LogBuffer) -> None
     book.detach()
     structlog.get_logger().info("unheard")
     assert messages(book) == ["once"]
+
+
+def test_a_namespace_keeps_only_its_own_records(book: LogBuffer) -> None:
+    acme = LogBuffer(namespace="acme")
+    acme.attach()
+    log = structlog.get_logger("test")
+    try:
+        log.info("of the process")
+        with structlog.contextvars.bound_contextvars(namespace="acme"):
+            log.info("of acme")
+        with structlog.contextvars.bound_contextvars(namespace="globex"):
+            log.info("of globex")
+    finally:
+        acme.detach()
+    assert messages(acme) == ["of acme"]
+    assert messages(book) == ["of the process"]

@@ -49,6 +49,9 @@ class Notes:
     def schedule_handshake(self, connection: ZmtpConnection, body: bytes) -> None:
         connection.run_handshake(body)
 
+    def choose_namespace(self, connection: ZmtpConnection) -> bool:
+        return True
+
     def assign_address(self, connection: ZmtpConnection, wanted: Address) -> bool:
         self.names.append(wanted)
         return wanted not in self.taken

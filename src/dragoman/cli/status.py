@@ -38,3 +38,5 @@ def _print(found: dict[str, Any]) -> None:
         typer.echo(f"  {each['detail']}")
     counts = ", ".join(f"{name.replace('_', ' ')} {found['totals'][name]}" for name in _COUNTS)
     typer.echo(f"jobs: {counts}")
+    for name, state in found.get("namespaces", {}).items():
+        typer.echo(f"namespace {name}: {state}")

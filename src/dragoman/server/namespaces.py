@@ -39,10 +39,9 @@ class Namespaces:
         """Prepare. Raises ValueError if the settings of a namespace cannot be used."""
         found = all_namespaces(settings)
         self.shared = _shared_listeners(found)
-        self.servers = {
-            name: Server(own, place=NamespacePlace(name, len(found), self.shared))
-            for name, own in found.items()
-        }
+        places = {name: NamespacePlace(name, len(found), self.shared) for name in found}
+        places[DEFAULT_NAMESPACE].states = self.states
+        self.servers = {name: Server(own, place=places[name]) for name, own in found.items()}
         self._default = self.servers[DEFAULT_NAMESPACE]
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asked_to_stop = 0
@@ -51,6 +50,14 @@ class Namespaces:
     def is_going_down(self) -> bool:
         """Whether it was told to stop, and not to start again."""
         return self._asked_to_stop > 0 or self._default.is_going_down
+
+    def states(self) -> dict[str, str]:
+        """Return whether each namespace but the default one serves."""
+        return {
+            name: "stopped" if server.loop is None else "serving"
+            for name, server in self.servers.items()
+            if name != DEFAULT_NAMESPACE
+        }
 
     async def run(self, on_ready: OnReady) -> None:
         """Serve every namespace; report the endpoints when all are open, as `NAME/LISTENER`."""

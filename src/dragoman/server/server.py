@@ -285,6 +285,8 @@ class Server:
         builtin, overview = make_builtin(
             settings, hub, inventory, loop, guard, control, queries, self._logs, node
         )
+        if self._place is not None:
+            self._place.extend(builtin.mmi)
         mesh.attach(loop, builtin.mmi.tasks, overview.view)
         overview.follow(mesh.rows, None if member is None else member.cluster.ask_nodes)
         runner = ServiceRunner(hub)

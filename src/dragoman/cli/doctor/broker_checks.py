@@ -14,6 +14,7 @@ from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.security.files import make_private_folder
+from dragoman.server.namespace_settings import all_namespaces
 from dragoman.server.server import LEDGER_FILE
 from dragoman.server.settings import BrokerSettings, Listen
 
@@ -53,6 +54,22 @@ class BrokerChecks:
             yield warning("cluster", f"{len(section.join) + 1} nodes: use three or five")
         for place in section.join:
             yield _node(place)
+
+    # --- namespaces ---------------------------------------------------------------------------
+
+    def namespaces(self) -> Iterator[CheckResult]:
+        """Check the settings of the namespaces, and list their listeners."""
+        if not getattr(self.settings, "namespaces", {}):
+            return
+        try:
+            found = all_namespaces(self.settings)
+        except ValueError as error:
+            yield bad("namespaces", str(error))
+            return
+        for name in self.settings.namespaces:
+            listen = found[name].listen.model_dump().items()
+            shown = ", ".join(f"{each} {at}" for each, at in listen if at != "off")
+            yield ok(f"namespace {name}", f"{found[name].data}; {shown}")
 
     # --- ports --------------------------------------------------------------------------------
 

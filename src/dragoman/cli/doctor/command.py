@@ -37,7 +37,7 @@ def doctor(
     checks: tuple[Check, ...] = (
         *(machine.python, machine.packages, machine.nats_server, machine.java),
         *(machine.clock, machine.open_files, broker.ports, broker.running),
-        *(broker.disk, broker.ledger, broker.cluster),
+        *(broker.disk, broker.ledger, broker.cluster, broker.namespaces),
     )
     results = [first, *run_checks(checks)]
     if as_json:

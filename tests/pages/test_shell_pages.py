@@ -40,6 +40,7 @@ TOLD: Final = {
     "docs/pipeline.md",
     "docs/queue.md",
     "docs/security-login.md",
+    "docs/security-namespaces.md",
     "docs/security-transports.md",
     "docs/security.md",
     "docs/spark.md",
@@ -168,6 +169,25 @@ def test_a_policy_with_groups_decides_as_the_page_says(terminal: Terminal) -> No
     (terminal.folder / "dragoman-data" / "policy.toml").write_text(policy.text)
     (block,) = shell("docs/security-login.md")
     assert "allowed: corp:anna (operator, admin, no-vault)" in terminal.run(block)
+
+
+@pytest.mark.process
+def test_tenants_have_namespaces_as_the_page_says(terminal: Terminal) -> None:
+    (terminal.folder / "tasks.py").write_text(TASKS)
+    (terminal.folder / "globex.toml").write_text("drain = 1\n")
+    terminal.type("dragoman init site")
+    (section,) = [e for e in blocks("docs/security-namespaces.md") if e.language == "toml"]
+    with (terminal.folder / "site" / "dragoman.toml").open("a") as file:
+        file.write(f"\n{section.text}")
+    terminal.type("export DRAGOMAN_CONFIG=site/dragoman.toml")
+    terminal.type("dragoman up &")
+    terminal.type("dragoman --key site/admin.key ping --wait 30")
+    (block,) = shell("docs/security-namespaces.md")
+    said = terminal.run(block)
+    assert "allowed: sue (submitter)" in said
+    assert "namespace acme: serving" in said
+    assert "namespace globex: serving" in said
+    assert "resize" not in terminal.type("dragoman --key site/admin.key services")
 
 
 @pytest.mark.process

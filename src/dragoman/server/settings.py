@@ -383,7 +383,7 @@ class TracesSection(SettingsSection):
 
 
 class NamespaceSection(SettingsSection):
-    """A namespace: a tenant that sees nothing of the others; see `docs/security.md`."""
+    """A namespace: a tenant that sees nothing of the others; see `docs/security-namespaces.md`."""
 
     config: Path | None = Field(
         default=None,

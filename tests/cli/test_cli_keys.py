@@ -176,3 +176,23 @@ def test_the_tokens_of_an_issuers_principal_are_revoked(
     assert keys("revoke", "corp:anna")[1] == "revoked every token of corp:anna\n"
     registry.refresh(0.0)
     assert registry.state_of("jwt:corp:anna", 1.0) is KeyState.REVOKED
+
+
+@pytest.mark.shows_secrets("an invitation is shown once, to its maker")
+def test_keys_of_a_namespace_are_in_its_own_registry(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "dragoman.toml"
+    listen = "[namespaces.acme.listen]\nnfp = '127.0.0.1:0'\n"
+    config.write_text(f"data = '{tmp_path / 'data'}'\n{listen}")
+    where = ("--config", str(config), "--namespace", "acme")
+    assert run_to_exit_code(lambda: app(["keys", "new", "sue", "--key", KEY, *where])) == 0
+    assert run_to_exit_code(lambda: app(["keys", "invite", *where])) == 0
+    acme = KeyRegistry.open(tmp_path / "data" / "namespaces" / "acme" / "registry.json")
+    assert acme.keys_of("sue") == [KEY]
+    assert len(acme.enrolments()) == 1
+    assert not (tmp_path / "data" / "registry.json").exists()
+    twice = ["keys", "new", "mal", "--key", KEY, "--config", str(config)]
+    assert run_to_exit_code(lambda: app(twice)) == 2
+    assert "in use elsewhere" in capsys.readouterr().err
+    assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", *where])) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.security.attacks.attacked_site import REFUSALS
 from tests.security.tenants import TENANTS, Tenant, TenantSite, loop_of, worker_principals
-from tests.security.test_live_security import DIALECTS, dragoman, until
+from tests.security.test_live_security import DIALECTS, until
 from tests.web.caller import Caller
 
 from dragoman import Client
@@ -181,16 +181,10 @@ def test_a_browser_and_a_token_see_their_own_namespace_at_the_shared_address(
         assert f"web-{other}" not in found[name]
 
 
-def test_an_invitation_of_a_namespace_leads_into_it(
-    site: TenantSite, broker: LocalBroker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invitation_of_a_namespace_leads_into_it(site: TenantSite, broker: LocalBroker) -> None:
     caller = Caller(broker.endpoints["http"], site.folder / "keys" / "authority.pem")
-    words = ("keys", "invite", "--name", "new-*", "--config", site.config, "--namespace", "acme")
-    tokens = []
-    for _ in range(2):
-        capsys.readouterr()
-        assert dragoman(*words) == 0
-        tokens.append(capsys.readouterr().out.strip())
+    acme = KeyRegistry.open(site.folder_of("acme") / "registry.json")
+    tokens = [acme.new_enrolment(now=time.time(), names=("new-*",)) for _ in range(2)]
     key = f"nkey:{Nkey.new().public}"
     made = caller.post("/v1/enrol", {"token": tokens[0], "key": key, "name": "new-1"})
     assert made.status == 201

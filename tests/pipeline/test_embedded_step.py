@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.records import History, export
 from tests.pipeline.test_pipeline_stream import assert_equal
 
+from dragoman.pipeline.embedded.queries import DuckQueries
 from dragoman.pipeline.embedded.run import follow, run_embedded
 from dragoman.pipeline.run import run
 from dragoman.pipeline.store import TableStore
@@ -41,3 +43,24 @@ def test_days_hours_and_anomalies_equal_those_of_spark(spark: SparkSession, tmp_
     assert_equal(found[0], found[1])
     days = {file.day for file in found[1].files("jobs").values() if file.day}
     assert len(days) > 2
+
+
+def test_one_service_with_nine_tenths_of_the_jobs_gives_equal_tables(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    for n in range(4):
+        history.join(f"w{n}")
+    for n in range(400):
+        service = "hot" if n % 10 else f"cold-{n // 40}"
+        job = history.submit(f"j{n}", 0.5, service=service, client=f"nfp/c{n % 3}")
+        history.dispatch(job, f"w{n % 4}")
+        history.end(job, f"w{n % 4}", state="failed" if n % 37 == 0 else "succeeded")
+    source = export(tmp_path / "export", history.records, 600)
+    run(spark, source, str(tmp_path / "spark"))
+    follow(source, str(tmp_path / "duckdb"), every=None, most_rows=600)
+    found = [TableStore(spark, str(tmp_path / name)) for name in ("spark", "duckdb")]
+    assert_equal(found[0], found[1])
+    with DuckQueries(str(tmp_path / "spark")) as queries:
+        [row] = queries.rows("select avg((service = 'hot')::int) as share from jobs")
+    assert row["share"] == 0.9

@@ -38,6 +38,7 @@ from dragoman.pipeline import (
     worker_days,
 )
 from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.period import StepPeriod, period_of
 from dragoman.pipeline.schema import RECORD, cast_to, is_kind
 from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import TableStore
@@ -105,22 +106,23 @@ class _StepRun:
     # --- the period that a step changes -------------------------------------------------------
 
     @cached_property
+    def period(self) -> StepPeriod:
+        return period_of(self.check.earliest, self.check.latest, self.former.horizon)
+
+    @property
     def horizon(self) -> datetime:
         """The newest instant."""
-        latest = self.check.latest
-        return max(latest, self.former.horizon or latest)
+        return self.period.horizon
 
-    @cached_property
+    @property
     def since(self) -> datetime:
-        """The first minute that can change, by new records or by the later horizon."""
-        earliest = self.check.earliest
-        touched = min(earliest, self.former.horizon or earliest)
-        return touched.replace(second=0, microsecond=0)
+        """The first minute that can change."""
+        return self.period.since
 
     @property
     def since_day(self) -> date:
         """The first day that can change."""
-        return self.since.date()
+        return self.period.since_day
 
     # --- bronze -------------------------------------------------------------------------------
 

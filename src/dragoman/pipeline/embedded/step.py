@@ -29,6 +29,7 @@ from dragoman.pipeline import (
 from dragoman.pipeline.delta import DataFile, Files
 from dragoman.pipeline.embedded.engine import DuckEngine, arrow_schema, read_files, write_rows
 from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.period import period_of
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import StepState, TableState, since_day
 
@@ -126,10 +127,8 @@ class _EmbeddedStep:
         if found[0] is None:
             raise SegmentMissing("the segments have no records", self.after + 1, self.upto)
         earliest, latest = (_utc(instant) for instant in found)
-        self.horizon = max(latest, self.former.horizon or latest)
-        touched = min(earliest, self.former.horizon or earliest)
-        self.since = touched.replace(second=0, microsecond=0)
-        self.since_day = self.since.date()
+        period = period_of(earliest, latest, self.former.horizon)
+        self.horizon, self.since, self.since_day = period.horizon, period.since, period.since_day
         self.engine.set(
             horizon=self.horizon.replace(tzinfo=None),
             since=self.since.replace(tzinfo=None),

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dragoman.testing.bugs.outages import BUGS
+from dragoman.testing.bugs.outages import BUGS, UNNAMED_BUGS
 from dragoman.testing.outage_simulation import simulate_outages
+from dragoman.testing.unnamed_simulation import simulate_unnamed
 
 pytestmark = pytest.mark.sim
 
@@ -13,5 +14,14 @@ def test_the_simulator_catches(name: str) -> None:
     with BUGS[name]():
         for seed in range(1, 201):
             if simulate_outages(seed, every=25).failure:
+                return
+    pytest.fail(f"{name} was not caught in 200 seeds")
+
+
+@pytest.mark.parametrize("name", list(UNNAMED_BUGS))
+def test_workers_without_an_identity_show(name: str) -> None:
+    with UNNAMED_BUGS[name]():
+        for seed in range(1, 201):
+            if simulate_unnamed(seed, every=25).failure:
                 return
     pytest.fail(f"{name} was not caught in 200 seeds")

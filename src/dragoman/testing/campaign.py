@@ -16,6 +16,7 @@ from dragoman.testing.dialect_simulation import simulate_dialects
 from dragoman.testing.mesh_simulation import simulate_mesh
 from dragoman.testing.outage_simulation import simulate_outages
 from dragoman.testing.simulation import Outcome, simulate
+from dragoman.testing.unnamed_simulation import simulate_unnamed
 
 #: In a long run the whole state is checked after this many events.
 SPARSE: Final = 25
@@ -23,6 +24,8 @@ SPARSE: Final = 25
 DIALECTS_EVERY: Final = 10
 #: Among the seeds with this remainder, only the broker fails.
 OUTAGES_AT: Final = 5
+#: Among the seeds with this remainder, only the broker fails, and workers have no identity.
+UNNAMED_AT: Final = 9
 #: Among the seeds with this remainder, several brokers work for each other.
 MESH_AT: Final = 7
 #: Among the seeds with this remainder, three nodes share a replicated ledger.
@@ -36,6 +39,8 @@ def run_seed(seed: int) -> Outcome:
         return simulate_dialects(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == OUTAGES_AT:
         return simulate_outages(seed, every=SPARSE)
+    if seed % DIALECTS_EVERY == UNNAMED_AT:
+        return simulate_unnamed(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == MESH_AT:
         return simulate_mesh(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == CLUSTER_AT:

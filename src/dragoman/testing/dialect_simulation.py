@@ -18,7 +18,7 @@ from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.server import SimServer
 from dragoman.testing.sim_connections import SimHub
-from dragoman.testing.sim_dialects import SIM_DIALECTS
+from dragoman.testing.sim_dialects import SIM_DIALECTS, SimDialect
 from dragoman.testing.simulation import Outcome, Simulation
 from dragoman.testing.world import World
 
@@ -61,6 +61,9 @@ class DialectSimulation(Simulation):
         names = list(SIM_DIALECTS)
         return tuple(self.world.random.sample(names, self.world.random.randint(1, len(names))))
 
+    def _dialect(self, name: str) -> SimDialect:
+        return SIM_DIALECTS[name]
+
     def _new_id(self) -> str:
         return f"{self._ids.getrandbits(128):032x}"
 
@@ -72,7 +75,7 @@ class DialectSimulation(Simulation):
         world, random = self.world, self.world.random
         self.dialect_workers = [
             DialectWorker(
-                world, self.hub, SIM_DIALECTS[name], f"{name}-w{n}", service, self._new_id
+                world, self.hub, self._dialect(name), f"{name}-w{n}", service, self._new_id
             )
             for name in dialects
             for n, service in enumerate(random.sample(SERVICES, random.randint(1, 2)))
@@ -83,7 +86,7 @@ class DialectSimulation(Simulation):
                 world,
                 self.hub,
                 self.oracle,
-                SIM_DIALECTS[name],
+                self._dialect(name),
                 f"{name}-c",
                 SERVICES,
                 self._new_id,

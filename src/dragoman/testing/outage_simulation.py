@@ -46,12 +46,17 @@ class SteadyWorker(DialectWorker):
 
 
 class OutageSimulation(DialectSimulation):
-    """One worker of each dialect, one strict client, and a broker with outages."""
+    """Workers of each dialect, one strict client, and a broker with outages."""
+
+    #: Workers of each dialect.
+    workers_each = 1
 
     def _create_dialect_peers(self, dialects: tuple[str, ...]) -> None:
         self.network.message_faults = MessageFaults()
         self.runs: Counter[str] = Counter()
-        self.dialect_workers = [self._steady_worker(name) for name in dialects]
+        self.dialect_workers = [
+            self._steady_worker(name, n) for name in dialects for n in range(self.workers_each)
+        ]
         self.dialect_clients = [self._strict_client(dialects)]
         world, server = self.world, self.server
         server.limits = LIMITS
@@ -62,9 +67,9 @@ class OutageSimulation(DialectSimulation):
         self._sometimes(1.0, self.dialect_clients[0].submit_new)
         self._sometimes(MEAN, self._fail)
 
-    def _steady_worker(self, name: str) -> SteadyWorker:
+    def _steady_worker(self, name: str, number: int = 0) -> SteadyWorker:
         worker = SteadyWorker(
-            self.world, self.hub, SIM_DIALECTS[name], f"{name}-w", name, self._new_id
+            self.world, self.hub, self._dialect(name), f"{name}-w{number}", name, self._new_id
         )
         worker.runs, worker.is_good = self.runs, True
         return worker
@@ -116,11 +121,14 @@ class OutageSimulation(DialectSimulation):
 
     def _finish(self) -> None:
         super()._finish()
-        twice = sorted(question for question, count in self.runs.items() if count > 1)
-        self.oracle.require(not twice, f"ran more than once though only the broker failed: {twice}")
+        self._require_single_runs()
         ended = [r for r in self.server.ledger.read() if r.kind == Kind.ENDED]
         failed = [f"{r.job}: {r.state} {r.detail}" for r in ended if r.state != JobState.SUCCEEDED]
         self.oracle.require(not failed, f"did not succeed: {failed}")
+
+    def _require_single_runs(self) -> None:
+        twice = sorted(question for question, count in self.runs.items() if count > 1)
+        self.oracle.require(not twice, f"ran more than once though only the broker failed: {twice}")
 
 
 def simulate_outages(seed: int, *, every: int = 1, only: tuple[str, ...] = ()) -> Outcome:

@@ -6,6 +6,7 @@ A connection stands for a peer's transport. It knows addresses and not the conte
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
+from random import Random
 from typing import Any, Final, Protocol
 
 from dragoman.testing.network import Network
@@ -79,19 +80,77 @@ class SimDealer:
 
     def __init__(self, hub: SimHub, link: str, name: str, receive: Receive) -> None:
         self._hub, self._link, self._name, self._receive = hub, link, name, receive
+        self._address = name.encode()
 
     def open(self) -> None:
         """Register its name as address."""
-        self._hub.addresses[self._link, self._name.encode()] = (self._name, self._receive)
+        self._hub.addresses[self._link, self._address] = (self._name, self._receive)
 
     def close(self) -> None:
         """Remove its address."""
-        self._hub.addresses.pop((self._link, self._name.encode()), None)
+        self._hub.addresses.pop((self._link, self._address), None)
 
     def send(self, frames: Any) -> None:
         """Send one message."""
-        hub, link, address = self._hub, self._link, self._name.encode()
+        hub, link, address = self._hub, self._link, self._address
         hub.network.send(self._name, "broker", lambda m: hub.arrive(link, address, m), list(frames))
+
+
+class RouterAddresses:
+    """The addresses that the broker's ROUTER gives to peers without an identity.
+
+    Each process of the broker starts at a number of its own: if addresses recurred, the work of one
+    peer would be expected of another.
+    """
+
+    def __init__(self, random: Random, life: Callable[[], int]) -> None:
+        self._random, self._life_of_broker = random, life
+        self.life = 0
+        self._last = 0
+
+    def has_restarted(self) -> bool:
+        """Return whether the broker has started since the last address was given."""
+        return self.life != self._life_of_broker()
+
+    def give(self) -> bytes:
+        """Return an address for a new connection."""
+        if self.has_restarted():
+            self.life = self._life_of_broker()
+            self._last = self.first()
+        self._last += 1
+        return b"\0" + (self._last & 0xFFFFFFFF).to_bytes(4)
+
+    def first(self) -> int:
+        """Return the number that a new process starts at."""
+        return self._random.getrandbits(32)
+
+
+class UnnamedDealer(SimDealer):
+    """A DEALER without an identity. It connects again when the broker has started anew."""
+
+    def __init__(
+        self, addresses: RouterAddresses, hub: SimHub, link: str, name: str, receive: Receive
+    ) -> None:
+        super().__init__(hub, link, name, receive)
+        self._addresses = addresses
+        self._life = -1
+
+    def open(self) -> None:
+        """Connect: the ROUTER gives an address."""
+        self._address = self._addresses.give()
+        self._life = self._addresses.life
+        self._hub.addresses[self._link, self._address] = (self._name, self._receive)
+
+    def close(self) -> None:
+        """Remove its address."""
+        self._hub.addresses.pop((self._link, self._address), None)
+
+    def send(self, frames: Any) -> None:
+        """Send one message, over a new connection if the broker has started anew."""
+        if self._addresses.has_restarted() or self._life != self._addresses.life:
+            self.close()
+            self.open()
+        super().send(frames)
 
 
 class SimRequester:

@@ -10,8 +10,11 @@ from dragoman.server.engine import BrokerEngine
 from dragoman.server.side_recovery import SideRecovery
 from dragoman.testing import server
 from dragoman.testing.bugs.planting import Bugs, replaced
+from dragoman.testing.sim_connections import RouterAddresses
 
 BUGS: Final = Bugs()
+#: Found in the worlds of peers without an identity.
+UNNAMED_BUGS: Final = Bugs()
 
 
 def _nothing(*_: object) -> None:
@@ -43,6 +46,13 @@ def past_of_sides_forgotten() -> Iterator[None]:
 def results_not_kept() -> Iterator[None]:
     """A worker forgets its results before the broker has recorded them."""
     with replaced(UnconfirmedResults, "keep", _nothing):
+        yield
+
+
+@UNNAMED_BUGS.add
+def addresses_recur() -> Iterator[None]:
+    """After a restart, peers without an identity get addresses that others had before."""
+    with replaced(RouterAddresses, "first", lambda addresses: 0):
         yield
 
 

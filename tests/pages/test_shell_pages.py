@@ -247,7 +247,7 @@ def test_the_readme_works_from_the_first_block_to_the_last(terminal: Terminal) -
 @pytest.mark.spark
 @spark_pages
 def test_the_pages_about_the_pipeline_and_spark_work(terminal: Terminal) -> None:
-    first, upkeep = shell("docs/pipeline.md")
+    first, upkeep, _views = shell("docs/pipeline.md")
     for n, command in enumerate(first.commands()):
         terminal.type(command, seconds=150, code=1 if n == 2 else 0)
     terminal.run(upkeep, seconds=120)
@@ -256,6 +256,16 @@ def test_the_pages_about_the_pipeline_and_spark_work(terminal: Terminal) -> None
     terminal.type("dragoman ping --wait 30")
     (block,) = shell("docs/spark.md")
     terminal.run(block, seconds=120, before_1="dragoman ping spark --wait 60")
+
+
+@pytest.mark.process
+def test_a_bill_and_a_notebook_are_made_without_spark(terminal: Terminal) -> None:
+    first, _upkeep, views = shell("docs/pipeline.md")
+    for command in first.commands()[:2]:
+        terminal.type(command, seconds=50)
+    terminal.run(views, seconds=50)
+    assert "team-1," in (terminal.folder / "bill.csv").read_text()
+    assert json.loads((terminal.folder / "ledger.ipynb").read_text())["nbformat"] == 4
 
 
 @pytest.mark.spark

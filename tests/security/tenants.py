@@ -44,7 +44,7 @@ class TenantSite(Site):
         found = find_settings(Path(self.config), None)
         return LocalBroker(
             *DIALECTS,
-            *("zss_backend",),
+            *("zss_backend", "nats"),
             data=found.data,
             security=found.security.model_dump(),
             credentials=found.credentials.model_dump(),
@@ -73,7 +73,9 @@ class Tenant:
     def __init__(self, site: TenantSite, broker: LocalBroker, name: str, dialect: str) -> None:
         self.name = name
         self._broker = broker
-        url = broker.url(dialect, for_workers=True)
+        is_nats = dialect == "ncl"
+        nats = broker.endpoints["nats"].replace("tcp://", "ncl://")
+        url = nats if is_nats else broker.url(dialect, for_workers=True)
         key = site.tenant_key(name, f"w-{dialect}", "worker")
         # The same service and the same name in every namespace.
         self.service = f"lift-{dialect}"
@@ -83,7 +85,9 @@ class Tenant:
         self.worker.task(lambda: name, name="whose")
         self.principal = f"w-{dialect}"
         self.key = site.tenant_key(name, f"sue-{dialect}", "submitter")
-        self.client = Client(broker.url(dialect), credentials=self.key)
+        # NCL has workers only.
+        client_url = broker.url("nfp" if is_nats else dialect)
+        self.client = Client(client_url, credentials=self.key)
         self._stack = ExitStack()
 
     def __enter__(self) -> "Tenant":

@@ -40,7 +40,7 @@ def broker(site: TenantSite) -> Iterator[LocalBroker]:
         yield running
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", [*DIALECTS, "ncl"])
 def test_one_service_name_is_two_services(
     site: TenantSite, broker: LocalBroker, dialect: str
 ) -> None:
@@ -49,7 +49,8 @@ def test_one_service_name_is_two_services(
         assert (acme.whose(), globex.whose()) == ("acme", "globex")
         assert not worker_principals(broker, "default")
         key = site.key(f"own-{dialect}", "submitter")
-        with Client(broker.url(dialect), credentials=key) as own, pytest.raises(REFUSALS):
+        url = broker.url("nfp" if dialect == "ncl" else dialect)
+        with Client(url, credentials=key) as own, pytest.raises(REFUSALS):
             own.options(timeout=2).call(acme.service, "whose")
 
 
@@ -136,6 +137,23 @@ def test_a_restart_keeps_the_namespaces_apart(tmp_path: Path) -> None:
             pytest.raises(REFUSALS),
         ):
             other.job(job.id, acme.service).result(2)
+
+
+def test_a_restart_of_the_default_namespace_leaves_the_others_at_work(tmp_path: Path) -> None:
+    site = TenantSite(tmp_path)
+    with (
+        site.broker() as broker,
+        Tenant(site, broker, "acme", "nfp") as by_nfp,
+        Tenant(site, broker, "acme", "http") as by_http,
+        Tenant(site, broker, "acme", "ncl") as by_nats,
+    ):
+        before = {name: loop_of(broker, name) for name in ("default", "acme")}
+        with Client(broker.url("nfp"), credentials=site.folder / "admin.key") as admin:
+            admin.options(timeout=20).call(MMI, "restart", 0.1)
+        until(lambda: broker.server.loop not in (None, before["default"]), 20)
+        for tenant in (by_nfp, by_http, by_nats):
+            assert tenant.whose() == "acme"
+        assert loop_of(broker, "acme") is before["acme"]
 
 
 def test_a_revoked_key_of_a_namespace_is_out_at_once(site: TenantSite, broker: LocalBroker) -> None:

@@ -57,9 +57,17 @@ def secured(tmp_path: Path, **namespaces: Any) -> Any:
 def test_with_security_a_namespace_shares_the_listeners_that_prove_keys(tmp_path: Path) -> None:
     acme = find_namespace(secured(tmp_path, acme={}), "acme")
     on = {name for name, at in acme.listen.model_dump().items() if at == SHARED}
-    # There is no CURVE key and no certificate; HTTP has tokens.
-    assert on == {"http"}
+    # There is no CURVE key and no certificate; HTTP has tokens, and NATS has nkeys.
+    assert on == {"http", "nats"}
     assert acme.security.enabled
+
+
+def test_an_external_nats_server_is_not_shared(tmp_path: Path) -> None:
+    listen = {"nats": "nats://far:4222"}
+    settings = load(
+        data=tmp_path, listen=listen, security={"enabled": True}, namespaces={"acme": {}}
+    )
+    assert find_namespace(settings, "acme").listen.nats == "off"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dragoman.security.namespace_keys import NamespaceKeys
 from dragoman.security.registry import KeyRegistry
 from dragoman.server.shared_listeners import SharedListeners
 from dragoman.server.wiring import Admission
+from dragoman.transports.nats_users import NatsAccount
 from dragoman.web.browser_sessions import BrowserSessions
 
 ACME, OWN, BOTH, STRANGER = (f"nkey:U{letter * 55}" for letter in "ABCD")
@@ -91,6 +92,22 @@ def test_tokens_and_invitations_are_checked_by_their_namespace(site: SharedSite)
     assert site.shared.app_of_key(OWN) is None
     assert (login("other"), enrol("other", ACME, "new")) == (None, "new")
     assert site.asked == ["other", "other"]
+
+
+def test_an_nkey_of_two_namespaces_is_a_user_of_none(site: SharedSite) -> None:
+    nkeys = {key.removeprefix("nkey:"): ("node",) for key in (ACME, OWN, BOTH)}
+    own = {name: site.shared.own_nkeys(name, lambda: nkeys)() for name in site.registries}
+    assert set(own["acme"]) == {ACME.removeprefix("nkey:")}
+    assert set(own["default"]) == {OWN.removeprefix("nkey:")}
+
+
+def test_each_namespace_at_the_nats_server_has_an_account(site: SharedSite) -> None:
+    for name in ("globex", "acme"):
+        account = NatsAccount(name, "U", ())
+        member = SimpleNamespace(account=lambda account=account: account)
+        site.shared.member_at(name, "nats").join(member)
+    site.shared.member_at("acme", "nfp").join(object())
+    assert [each.name for each in site.shared.nats_accounts()] == ["acme", "globex"]
 
 
 def test_a_key_is_cut_at_the_listener_that_has_its_connections(site: SharedSite) -> None:

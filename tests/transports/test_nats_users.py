@@ -12,7 +12,7 @@ import pytest
 from dragoman.transports.base import Sent
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
-from dragoman.transports.nats_users import NatsUser, authorization
+from dragoman.transports.nats_users import NatsAccount, NatsUser, accounts, authorization
 from dragoman.transports.nkeys import Nkey
 
 OWNER = Nkey.new()
@@ -38,6 +38,16 @@ def test_a_user_is_written_with_its_subjects() -> None:
 def test_what_could_say_more_than_it_should_is_not_written(user: NatsUser) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
         authorization(OWNER.public, [user])
+
+
+def test_an_account_has_its_own_owner_and_users() -> None:
+    owner, anna = Nkey.new(), Nkey.new()
+    text = accounts([NatsAccount("acme", owner.public, (NatsUser(anna.public, ("a",), ("b",)),))])
+    assert text.startswith('accounts {\n  "acme": { users = [')
+    assert owner.public in text
+    assert anna.public in text
+    with pytest.raises(ValueError, match="cannot be written"):
+        accounts([NatsAccount('a" { }', owner.public, ())])
 
 
 async def _until(claim: Callable[[], bool]) -> None:

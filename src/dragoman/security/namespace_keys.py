@@ -29,6 +29,16 @@ class NamespaceKeys:
         """Tell whether another namespace has a key."""
         return any(name != namespace for name in self.owners_of(key))
 
+    def keys_elsewhere(self, namespace: str) -> set[str]:
+        """Return every key that another namespace has."""
+        others = (self._fresh(name) for name in self._registries if name != namespace)
+        return {
+            key
+            for registry in others
+            for key, entry in registry.entries().items()
+            if entry.state not in _NOT_YET
+        }
+
     def owner_of_token(self, secret: str) -> str:
         """Return the namespace of a bearer token that is allowed now; empty: there is none."""
         found = (

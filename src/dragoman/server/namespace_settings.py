@@ -116,8 +116,10 @@ def _shared(top: BrokerSettings) -> Iterator[str]:
         has_keys = {
             Carrier.ZEROMQ: bool(top.credentials.curve) and each.name not in plain,
             Carrier.SP: top.credentials.certificate is not None and each.name not in plain,
-            # Tokens prove keys on plain connections, too.
+            # Tokens and nkeys prove keys on plain connections, too.
             Carrier.HTTP: True,
+            # An external server has its own users.
+            Carrier.NATS: not top.listen.nats.startswith(("nats:", "tls:")),
         }
         if getattr(top.listen, each.name) != OFF and has_keys.get(carrier, False):
             yield each.name

@@ -5,7 +5,7 @@ A peer proves its key, and the key's namespace gets the connection (ZeroMQ, NNG)
 subscription reaches no other ledger.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,13 +14,16 @@ import structlog
 from dragoman.security.keys import brief
 from dragoman.security.namespace_keys import NamespaceKeys
 from dragoman.server.namespace_settings import DEFAULT_NAMESPACE
+from dragoman.server.nodes import Nkeys
 from dragoman.server.wiring import Admission
 from dragoman.transports.base import Key
+from dragoman.transports.nats_users import NatsAccount
 from dragoman.web.browser_sessions import BrowserSessions
 
 log = structlog.get_logger("dragoman.namespaces")
 
 _HTTP: Final = "http"
+_NATS: Final = "nats"
 
 
 class SharedListeners:
@@ -89,6 +92,21 @@ class SharedListeners:
             return own_check(secret) if checks is None else checks.check_token(secret)
 
         return {"admits": admits, "enrol": enrol, "login": login, "requests": self}
+
+    def own_nkeys(self, namespace: str, nkeys: Nkeys) -> Nkeys:
+        """Leave out nkeys that another namespace has: the NATS server takes none twice."""
+
+        def own() -> dict[str, Sequence[str]]:
+            others = self.keys.keys_elsewhere(namespace)
+            found = nkeys()
+            return {nkey: names for nkey, names in found.items() if f"nkey:{nkey}" not in others}
+
+        return own
+
+    def nats_accounts(self) -> list[NatsAccount]:
+        """Return the accounts of the namespaces that use the NATS server of the default one."""
+        members = (each for (_, name), each in self._members.items() if name == _NATS)
+        return sorted(each.account() for each in members)
 
     # --- requests -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Each carrier has one function here. A dialect on a known carrier needs no change
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from dragoman.server.namespace_place import NamespacePlace
 from dragoman.server.namespace_settings import DEFAULT_NAMESPACE, SHARED
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import BrokerSettings
+from dragoman.server.shared_nats import SharedNats
 from dragoman.transports.base import Admits, Refused, Transport
 from dragoman.transports.listener import Listener
 from dragoman.transports.memory import MemoryHub
@@ -144,6 +145,14 @@ class ListenerSecurity:
         """The listeners that several namespaces share."""
         return None if self._place is None else self._place.shared
 
+    @property
+    def nkeys(self) -> Nkeys | None:
+        """The node names of every nkey, without those of two namespaces."""
+        own = self.admission.nkeys
+        if own is None or self.shared is None:
+            return own
+        return self.shared.own_nkeys(self.namespace, own)
+
     def share(self, made: Listener[Any], endpoint: str, listener: str) -> None:
         """Have a listener of several namespaces hand connections over, or get them."""
         shared = self.shared
@@ -191,9 +200,18 @@ def _sp(to: Listening) -> Transport:
 
 def _nats(to: Listening) -> Transport:
     url, server, subjects = to.endpoint, None, to.dialect.node_subjects()
-    nkeys = to.security.admission.nkeys
+    nkeys = to.security.nkeys
     nodes = Nodes(nkeys, subjects) if nkeys is not None and subjects is not None else None
     tls = to.security.credentials.tls(to.listener)
+    trusted = PeerTls(tls.authority.read_text()) if tls else None
+    subscriptions: Sequence[str] = to.side.subscriptions  # type: ignore[attr-defined]
+    shared = to.security.shared
+    if url == SHARED and shared is not None and nodes is not None:
+        place = shared.member_at(to.security.namespace, to.listener)
+        own_place = to.security.namespace, to.settings.data / "nats"
+        return SharedNats(
+            place, *own_place, subscriptions, nodes.users, keys=nodes.key_of, tls=trusted
+        )
     if not url or url.startswith("tcp://"):
         own = urlsplit(url or "tcp://127.0.0.1:0")
         server = NatsServer(
@@ -202,16 +220,17 @@ def _nats(to: Listening) -> Transport:
             port=own.port or 0,
             preferred=0 if url else to.dialect.worker_listener.port,
             users=nodes.users if nodes is not None else None,
+            others=tuple if shared is None or nodes is None else shared.nats_accounts,
             tls=tls,
         )
     nkey, jwt = to.security.credentials.nats if server is None else (None, "")
     return Nats(
         url,
-        to.side.subscriptions,  # type: ignore[attr-defined]
+        subscriptions,
         server=server,
         nkey=nkey,
         jwt=jwt,
-        tls=PeerTls(tls.authority.read_text()) if tls and (server or "tls:" in url) else None,
+        tls=trusted if server or "tls:" in url else None,
         keys=nodes.key_of if nodes is not None else None,
     )
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.transports.nats_cluster import NatsCluster, cluster_lines
-from dragoman.transports.nats_users import NatsUser, authorization
+from dragoman.transports.nats_users import NatsAccount, NatsUser, accounts, authorization
 from dragoman.transports.nkeys import Nkey
 from dragoman.transports.tls import ServerTls
 
@@ -68,6 +68,7 @@ class NatsServer:
         max_payload: int = 0,
         binary: str = "",
         users: Callable[[], Sequence[NatsUser]] | None = None,
+        others: Callable[[], Sequence[NatsAccount]] = tuple,
         tls: ServerTls | None = None,
         cluster: NatsCluster | None = None,
     ) -> None:
@@ -83,6 +84,7 @@ class NatsServer:
             binary: the program; found automatically if empty.
             users: returns the users beside the owner; called several times a second. None:
                 everybody may connect.
+            others: returns the accounts beside the owner's; not without `users`.
             tls: its certificate; then all connections use TLS.
             cluster: its place in a cluster with JetStream; not with `token` or `users`.
 
@@ -96,6 +98,8 @@ class NatsServer:
         self._binary = binary
         self._users = users
         self._known: tuple[NatsUser, ...] = ()
+        self._others = others
+        self._known_accounts: tuple[NatsAccount, ...] = ()
         self._tls = tls
         self._cluster = cluster
         self._tls_stamp: tuple[tuple[int, int, int], ...] = ()
@@ -129,7 +133,8 @@ class NatsServer:
         if self._tls is not None:
             self._copy_tls(self._tls)
         if self._users is not None:
-            self.nkey, self._known = _own_nkey(self.data / "owner.seed"), tuple(self._users())
+            self.nkey, self._known = own_nkey(self.data), tuple(self._users())
+            self._known_accounts = tuple(self._others())
         if self.port:
             await self._launch()
         else:
@@ -158,13 +163,15 @@ class NatsServer:
         The server then closes the connections of users that are no longer listed.
         """
         users = tuple(self._users()) if self._users is not None else ()
+        others = tuple(self._others())
         process = self._process
         if process is None or process.returncode is not None:
             return
         has_new_certificate = self._renew_tls()
-        if users == self._known and not has_new_certificate:
+        is_same = users == self._known and others == self._known_accounts
+        if is_same and not has_new_certificate:
             return
-        self._known = users
+        self._known, self._known_accounts = users, others
         self._write_config()
         process.send_signal(signal.SIGHUP)
 
@@ -271,6 +278,8 @@ class NatsServer:
             lines.append(f'authorization: {{ token: "{self._token}" }}')
         if self.nkey is not None:
             lines.append(authorization(self.nkey.public, self._known))
+        if self._known_accounts:
+            lines.append(accounts(self._known_accounts))
         if self._tls is not None:
             lines += ["tls {", f'  cert_file: "{(self.data / _CERTIFICATE).resolve()}"']
             lines += [f'  key_file: "{(self.data / _KEY).resolve()}"', "  timeout: 5", "}"]
@@ -324,8 +333,9 @@ class NatsServer:
         (self.data / "port").write_text(f"{self.port}\n")
 
 
-def _own_nkey(path: Path) -> Nkey:
-    """Return the owner's key; create it at the first start."""
+def own_nkey(data: Path) -> Nkey:
+    """Return the owner's key, from the server's folder; create it at the first start."""
+    path = data / "owner.seed"
     with contextlib.suppress(FileNotFoundError):
         return Nkey.from_seed(path.read_text().strip())
     made = Nkey.new()

@@ -14,6 +14,7 @@ _ANSWERS: Final = '{ max: 1000000, expires: "24h" }'
 _PROVE_WITHIN: Final = 2
 _CONNECTIONS: Final = 20_000
 _NKEY: Final = re.compile(r"U[A-Z2-7]{55}")
+_ACCOUNT: Final = re.compile(r"[a-z0-9-]+")
 #: Characters of a subject; others could end the quoted string in the configuration.
 _SUBJECT: Final = re.compile(r"[^\s\"\\]+")
 
@@ -26,14 +27,35 @@ class NatsUser(NamedTuple):
     subscribe: tuple[str, ...]
 
 
+class NatsAccount(NamedTuple):
+    """An account: its users exchange no message with those of another one."""
+
+    name: str
+    owner: str
+    users: tuple[NatsUser, ...]
+
+
+def accounts(found: Sequence[NatsAccount]) -> str:
+    """Return the configuration section of accounts beside the main one."""
+    return "\n".join(["accounts {", *map(_account, found), "}"])
+
+
+def _account(account: NatsAccount) -> str:
+    users = _users(account.owner, account.users)
+    return f'  "{_checked(_ACCOUNT, account.name)}": {{ users = [\n{users}\n  ] }}'
+
+
 def authorization(owner: str, users: Sequence[NatsUser]) -> str:
     """Return the configuration section: the owner may do everything, users only their subjects."""
-    entries = [f"    {{ nkey: {_checked(_NKEY, owner)} }}", *map(_user, users)]
-    body = ",\n".join(entries)
+    body = _users(owner, users)
     return (
         f"max_connections: {_CONNECTIONS}\n"
         f"authorization {{\n  timeout: {_PROVE_WITHIN}\n  users = [\n{body}\n  ]\n}}"
     )
+
+
+def _users(owner: str, users: Sequence[NatsUser]) -> str:
+    return ",\n".join([f"    {{ nkey: {_checked(_NKEY, owner)} }}", *map(_user, users)])
 
 
 def _user(user: NatsUser) -> str:

@@ -386,3 +386,9 @@ def test_a_tick_whose_webhook_is_not_allowed_makes_no_job() -> None:
         bench.engine.ticks = OneTick(0.0, ScheduleTicked("s", 1005, submitted("j1", webhook=HOOK)))
         bench.turn()
         assert bench.begin() == ["ticked", wanted]
+
+
+def test_what_arrived_together_is_one_batch() -> None:
+    bench = Bench()
+    bench.turn(*(submitted(f"j{n}") for n in range(DRAIN_LIMIT)))
+    assert bench.begin() == ["submitted"] * DRAIN_LIMIT

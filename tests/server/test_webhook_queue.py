@@ -63,6 +63,11 @@ def test_the_position_is_before_the_oldest_that_is_open() -> None:
     found.read(ended(3, "j3"))
     assert found.kept_position == 1
     found.refused(found.due(0.0)[0], "not listed")
+    assert found.kept_position == 1, "the outcome is not on disk"
+    assert [each.record.job for each in found.due(0.0)] == ["j3"]
+    found.read(Record(4, 2.0, Kind.NOTIFIED, "j2"))
     assert found.kept_position == 2
     found.delivered(found.due(0.0)[0])
-    assert found.kept_position == 3
+    assert (found.due(0.0), found.next_at(), len(found)) == ([], None, 1)
+    found.read(Record(5, 2.0, Kind.NOTIFIED, "j3"))
+    assert (found.kept_position, len(found)) == (5, 0)

@@ -32,6 +32,8 @@ class Delivery:
     is_own: bool = False
     attempts: int = 0
     due_at: float = 0.0
+    #: Whether its outcome is known. It stays here until the record of that is on disk.
+    is_ended: bool = False
 
 
 class WebhookQueue:
@@ -69,11 +71,13 @@ class WebhookQueue:
 
     def due(self, now: float) -> list[Delivery]:
         """Return the deliveries that are due."""
-        return [each for each in self._pending.values() if each.due_at <= now]
+        found = self._pending.values()
+        return [each for each in found if each.due_at <= now and not each.is_ended]
 
     def next_at(self) -> float | None:
         """Return when the next delivery is due; None: there is none."""
-        return min((each.due_at for each in self._pending.values()), default=None)
+        found = (each.due_at for each in self._pending.values() if not each.is_ended)
+        return min(found, default=None)
 
     def delivered(self, delivery: Delivery) -> Noted:
         """End a delivery that succeeded; return what to record."""
@@ -94,7 +98,7 @@ class WebhookQueue:
     def _end(self, delivery: Delivery, outcome: str) -> Noted:
         """Return the outcome. The query of a URL may be secret: only its host is recorded."""
         record = delivery.record
-        self._pending.pop((record.job, delivery.is_own), None)
+        delivery.is_ended = True
         whose = _OWN if delivery.is_own else ""
         return Noted(
             Kind.NOTIFIED,

@@ -289,6 +289,8 @@ class RecordChecker:
         assert (
             not record.deadline_at or record.at + record.count / 1000 <= record.deadline_at + 2e-3
         )
+        if (asked := _asked(record)) is not None:
+            assert record.count == round(asked * 1000), f"{where} runs again at another time"
         is_permanent = record.detail.startswith("Permanent:")
         assert not is_permanent, f"{where} is retried after a permanent failure"
 
@@ -339,9 +341,19 @@ class RecordChecker:
         elif record.state == "succeeded":
             over = sum(p.is_over for p in job.parts.values())
             assert over == job.bound, f"{record.job} succeeds with {over} of {job.bound} parts"
+        self._check_given_up(job, record)
         job.state = record.state
         for part in job.parts.values():
             self._free(part)
+
+    def _check_given_up(self, job: CheckedJob, record: Record) -> None:
+        """Check that a task that asked for another try had none left."""
+        asked, part = _asked(record), job.part(record.part)
+        policy = job.terms.retry or NO_RETRY
+        if asked is None or job.bound > 1 or job.cancelled or part.failures >= policy.times:
+            return
+        is_late = record.deadline_at and record.at + asked >= record.deadline_at - 1e-6
+        assert is_late, f"{record.job} has failed with {part.failures} of {policy.times} retries"
 
     def _check_result(
         self, record: Record, body: Body | None, part: CheckedPart, event: Event | None
@@ -396,6 +408,14 @@ class RecordChecker:
             if worker.credit is not None and not worker.credit_returns and peer in self.credit:
                 mine = self.credit[peer]
                 assert worker.credit == mine, f"{peer} has credit {mine}, not {worker.credit}"
+
+
+def _asked(record: Record) -> float | None:
+    """Return after how many seconds a failed task asked to run again."""
+    begin = "TryAgain: after "
+    if not record.detail.startswith(begin):
+        return None
+    return float(record.detail.removeprefix(begin).partition(" ")[0])
 
 
 def _lease(joined: WorkerJoined) -> float | None:

@@ -34,6 +34,7 @@ from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.pass_through_side import PassThroughSide
 from dragoman.testing.server import SimServer
+from dragoman.testing.sim_hooks import SimHooks
 from dragoman.testing.workers import SimWorker
 from dragoman.testing.workload import LINK, RESOURCES, RULES, SERVICES, draw_offer, plentiful_offer
 from dragoman.testing.world import EPOCH, World
@@ -90,6 +91,7 @@ class Simulation:
         )
         self.chaos = Chaos(world, self.network, self.server, disk, rates)
         self.disk = disk
+        self.hooks = SimHooks(world, self.server, self.oracle)
         self._create_peers()
 
     def _create_peers(self) -> None:
@@ -264,6 +266,7 @@ class Simulation:
     def _heal(self) -> None:
         """End the faults: every peer returns, and workers offer everything."""
         self.chaos.heal()
+        self.hooks.heal()
         for worker in self.workers:
             worker.is_good = worker.reports_holds = True
             worker.crash()
@@ -289,12 +292,14 @@ class Simulation:
         while self.world.now < until and not self._is_over():
             self._run_until(self.world.now + 1.0)
         self.oracle.check_finished(self.server.broker)
+        self.hooks.check_finished()
         waiting = self.waiting()
         self.oracle.require(not waiting, f"clients wait for {waiting}")
         self.oracle.compare(self.server.broker, self.server.unwritten())
 
     def _is_over(self) -> bool:
-        return not self.server.broker.state.store.open_jobs and not self.waiting()
+        is_idle = not self.server.broker.state.store.open_jobs and not self.waiting()
+        return is_idle and self.hooks.is_over
 
 
 def simulate(seed: int, *, every: int = 1) -> Outcome:

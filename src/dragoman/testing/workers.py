@@ -29,8 +29,9 @@ from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId
+from dragoman.model.retry import try_again_text
 from dragoman.model.target import ANY, Labelled
-from dragoman.testing.workload import LINK, SERVICES, child_of, children_of
+from dragoman.testing.workload import LINK, SERVICES, child_of, children_of, is_stubborn
 from dragoman.testing.world import World
 
 #: Outcomes of a job with their shares; the rest succeeds.
@@ -264,6 +265,8 @@ class SimWorker:
                 self.offer.worker, work.job, service, work.body, target, "task", attempt
             )
         fault = _FAULTS.get(outcome)
+        if outcome != "hand_back" and not self.is_good and is_stubborn(work.job):
+            fault = TRY_AGAIN
         return ReplyReceived(
             self.offer.worker, work.job, ReplyKind.FINAL, self._body(work), fault, attempt
         )
@@ -279,6 +282,8 @@ class SimWorker:
         self.send(ReplyReceived(self.offer.worker, work.job, kind, body, None, attempt))
 
 
+#: Asks for another try after 0.7 s; a back-off would be another time.
+TRY_AGAIN: Final = Fault(FaultCode.TASK_FAILED, try_again_text(0.7, "busy"))
 _FAULTS: Final = {
     "fail": Fault(FaultCode.TASK_FAILED, "it failed"),
     "fail_for_good": Fault(FaultCode.TASK_FAILED, "Permanent: it cannot work"),

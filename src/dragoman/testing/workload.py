@@ -42,6 +42,8 @@ UNIQUES: Final = (
 )
 #: Limits of services and tasks that operators set.
 RULES: Final = (NO_LIMIT, Limit(concurrency=1), Limit(concurrency=3), Limit(rate=3, burst=2))
+#: The webhook of some jobs.
+HOOK: Final = "https://hooks.example.org/"
 #: Capacity for every job, offered by the workers that join when the world heals.
 PLENTY: Final = Capacity(64, 1 << 40, 1 << 40, 64, 64)
 
@@ -112,7 +114,8 @@ def draw_job(
         service = ServiceName("all")
     if client == HEAVY:
         terms = replace(terms, weight=2)
-    terms = replace(terms, result_ttl=ttl_of(job))
+    hook = HOOK if crc32(f"hook of {job}".encode()) % 6 == 0 else ""
+    terms = replace(terms, result_ttl=ttl_of(job), webhook=hook)
     return JobSubmitted(
         job,
         client,
@@ -128,6 +131,12 @@ def draw_job(
 def ttl_of(job: str) -> float | None:
     """Return how long the result of a job lasts. Drawn from its id: no other draw changes."""
     return {0: 0.5, 1: 4.0}.get(crc32(f"lifetime of {job}".encode()) % 8)
+
+
+def is_stubborn(job: str) -> bool:
+    """Tell whether the task of a job, which has no children, asks for another try each time."""
+    draw = crc32(job.encode())
+    return draw % 4 != 0 and (draw >> 8) % 12 == 0
 
 
 def children_of(job: JobId, worker: PeerId) -> list[JobSubmitted]:

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.core import broker, dispatch, endings, recovery, retries
+from dragoman.core import broker, dispatch, endings, job_store, recovery, retries
 from dragoman.core.events import ScheduleTicked
+from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.state import BrokerState
 from dragoman.model.fault import Fault
+from dragoman.model.names import JobId
+from dragoman.model.record import Kind, Record
+from dragoman.model.retry import TRY_AGAIN, asked_wait
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -97,4 +101,37 @@ def paused_service_is_dispatched() -> Iterator[None]:
 
     old = dispatch._candidate
     with replaced(dispatch, "_candidate", candidate):
+        yield
+
+
+@BUGS.add
+def try_again_waits_as_usual() -> Iterator[None]:
+    """A task that says when it wants to run again runs after the usual back-off."""
+    with replaced(retries, "asked_wait", lambda fault: None):
+        yield
+
+
+@BUGS.add
+def try_again_does_not_count() -> Iterator[None]:
+    """A task that asks for another try gets as many as it likes."""
+
+    def requeued(self: JobStore, record: Record) -> None:
+        old(self, record)
+        if record.detail.startswith(TRY_AGAIN):
+            self.jobs[JobId(record.job)].parts[record.part].failures -= 1
+
+    old = job_store._STEPS[Kind.REQUEUED]
+    with replaced(job_store._STEPS, Kind.REQUEUED, requeued):
+        yield
+
+
+@BUGS.add
+def try_again_ends_the_job() -> Iterator[None]:
+    """A task that asks for another try has failed."""
+
+    def retry_wait(state: BrokerState, part: JobPart, fault: Fault, worker: Any) -> float | None:
+        return None if asked_wait(fault) is not None else old(state, part, fault, worker)
+
+    old = retries.retry_wait
+    with replaced(endings, "retry_wait", retry_wait):
         yield

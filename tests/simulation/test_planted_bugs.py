@@ -7,12 +7,15 @@ from dragoman.testing.simulation import simulate
 
 pytestmark = pytest.mark.sim
 
-#: Bugs that need a rare coincidence, with the seed before one that catches them soon. For all
-#: but the first, the seeds from 1 on took longer than the time limit of a test.
+#: Bugs that need a rare coincidence, with the seed before one that catches them soon. The seeds
+#: from 1 on may take longer than the time limit of a test.
 RARE = {
-    "early_absence": 12,
+    "early_absence": 24,
+    "forgotten_cancel": 10,
     "paused_service_is_dispatched": 199,
     "retry_after_cancel": 62,
+    "stuck_behind_a_refused_job": 5,
+    "try_again_does_not_count": 11,
     "unstarted_job_counted": 331,
 }
 

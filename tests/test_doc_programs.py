@@ -23,7 +23,7 @@ PROGRAMS = {
     "docs/howto-move-from-celery.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
-    "docs/queue.md": 2,
+    "docs/queue.md": 3,
     "docs/security-transports.md": 2,  # not run: needs a broker with certificates
     "docs/services.md": 1,
     "docs/spark.md": 3,

@@ -13,7 +13,9 @@ HOOKED = '{"webhook":"https://hooks.example.org/"}'
 
 @pytest.fixture
 def hooks() -> SimHooks:
-    return Simulation(1).hooks
+    found = Simulation(1).hooks
+    assert found is not None
+    return found
 
 
 def write(hooks: SimHooks, kind: Kind, detail: str = "") -> Record:
@@ -51,5 +53,6 @@ def test_what_is_no_end_or_not_on_disk_must_not_be_delivered(hooks: SimHooks) ->
 def test_a_world_delivers_the_ends_of_its_jobs() -> None:
     world = Simulation(2, every=20)
     assert not world.run().failure
+    assert world.hooks is not None
     assert len(world.hooks.got) > 5
     assert world.hooks.is_over

@@ -42,8 +42,8 @@ async function act(question, task, kwargs, done, load) {
 }
 
 const workerActions = (row, load) => h("div", { class: "row-actions" },
-  h("button", { type: "button", class: "small", onclick: () => act({ title: `Drain ${row.name}?`, text: "It gets no more jobs, ends those it holds, and leaves.", yes: "Drain" }, "disconnect", { worker: row.name }, `${row.name} drains.`, load) }, "Drain"),
-  h("button", { type: "button", class: "small danger", onclick: () => act({ title: `Disconnect ${row.name}?`, text: "It leaves at once. Jobs that it holds go to other workers.", yes: "Disconnect", danger: true }, "disconnect", { worker: row.name, at_once: true }, `${row.name} is told to leave.`, load) }, "Disconnect"));
+  h("button", { type: "button", class: "small", onclick: () => act({ title: `Drain ${row.name}?`, text: "It gets no more jobs, ends those it holds, and leaves. If its process still runs, it joins again by itself.", yes: "Drain" }, "disconnect", { worker: row.name }, `${row.name} drains.`, load) }, "Drain"),
+  h("button", { type: "button", class: "small danger", onclick: () => act({ title: `Disconnect ${row.name}?`, text: "It leaves at once, and jobs that it holds go to other workers. If its process still runs, it joins again by itself.", yes: "Disconnect", danger: true }, "disconnect", { worker: row.name, at_once: true }, `${row.name} is told to leave.`, load) }, "Disconnect"));
 
 // Every worker of our SDK says which one it is: no news.
 const labels = (row) => Object.entries(row.labels ?? {}).filter(([name]) => name !== "agent").map(([name, text]) => `${name}=${text}`).join(", ");

@@ -25,6 +25,8 @@ def test_the_url_of_a_webhook_is_kept_as_it_is() -> None:
         "https://example.org:0/",
         "https://example.org:99999/",
         "https://ex\u00e4mple.org/",
+        "https://[::1]/",
+        "https://example.org:65536/",
         "https://example.org/" + "x" * LONGEST_URL,
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from starlette.datastructures import Headers
 from tests.web.caller import Caller
 
+from dragoman.web.jobs import JobRequest
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import checked_name, media_type, read_json
 
@@ -151,3 +152,32 @@ def test_a_key_in_a_header_is_ascii(caller: Caller) -> None:
 def test_an_empty_body_has_its_defaults_and_a_type_its_parameters() -> None:
     assert read_json(b"", dict[str, int]) == {}
     assert media_type(Headers({"content-type": "Application/JSON; charset=utf-8"})) == JSON
+
+
+@pytest.mark.parametrize(
+    ("body", "priority", "attempts"),
+    [
+        (b'{"service": "a", "priority": -4.0}', -4, None),
+        (b'{"service": "a", "priority": 2e3, "max_attempts": 3.0}', 2000, 3),
+    ],
+)
+def test_a_whole_number_may_be_written_with_a_point(
+    body: bytes, priority: int, attempts: int | None
+) -> None:
+    found = read_json(body, JobRequest)
+    assert (found.priority, found.max_attempts) == (priority, attempts)
+    assert type(found.priority) is int
+
+
+def test_a_nested_whole_number_may_be_written_with_a_point_and_values_stay_as_they_are() -> None:
+    body = b'{"service": "a", "args": [1.0], "parent": {"job": "j", "position": 2.0}}'
+    found = read_json(body, JobRequest)
+    assert found.parent is not None
+    assert found.parent["position"] == 2
+    assert type(found.args[0]) is float
+
+
+@pytest.mark.parametrize("priority", [b"1.5", b"1e300", b'"1"'])
+def test_other_numbers_are_refused(priority: bytes) -> None:
+    with pytest.raises(Problem, match="priority"):
+        read_json(b'{"service": "a", "priority": ' + priority + b"}", JobRequest)

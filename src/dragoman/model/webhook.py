@@ -1,10 +1,16 @@
 """The URL of a webhook: what it may look like. Where it may lead is for the settings to say."""
 
+import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 #: The longest URL, in characters.
 LONGEST_URL: Final = 2000
+_PORT: Final = (
+    "6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}"
+)
+#: The URL of one job: a host by name or IPv4 address, so that the list of hosts can have it.
+JOB_HOOK: Final = rf"^https?://[A-Za-z0-9._~-]+(:({_PORT}))?([/?#][!-~]*)?$"
 
 
 def split_hook_url(url: str) -> SplitResult:
@@ -31,4 +37,6 @@ def read_hook(given: object) -> str:
     if not isinstance(given, str):
         raise ValueError("must be a URL")
     split_hook_url(given)
+    if not re.match(JOB_HOOK, given):
+        raise ValueError(f"{given[:100]!r} has a host that no list of hosts can have")
     return given

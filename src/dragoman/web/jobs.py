@@ -22,6 +22,7 @@ from dragoman.model.parent import LAST_POSITION
 from dragoman.model.target import Target, parse_target
 from dragoman.model.terms import Terms
 from dragoman.model.trace import HEADER
+from dragoman.model.webhook import JOB_HOOK, LONGEST_URL
 from dragoman.web.client_channels import ClientChannel, ClientChannels
 from dragoman.web.job_documents import (
     answer,
@@ -90,7 +91,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     delay: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)] | None = None
     at: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
     #: The URL that gets the end of the job; its host is in the broker's list.
-    webhook: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
+    webhook: Annotated[str, msgspec.Meta(max_length=LONGEST_URL, pattern=JOB_HOOK)] | None = None
     #: Seconds after the job's end in which its result is given out.
     result_ttl: Limit | None = None
     run_timeout: Limit | None = None

@@ -4,6 +4,8 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
+from operator import getitem
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -21,6 +23,8 @@ CLIENT_HEADER: Final = "Dragoman-Client"
 KEY_HEADER: Final = "Idempotency-Key"
 #: No number of the API has more digits.
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+#: What msgspec says of a float in the place of an integer, with its path.
+_FLOAT: Final = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float` - at `\$((?:\.\w+)+)`")
 NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}"
 _NAME: Final = re.compile(NAME_PATTERN)
 #: Names are stored in records and sent in headers, so they are bounded.
@@ -86,11 +90,33 @@ def _too_large(at_most: int) -> Problem:
 def read_json(raw: bytes, shape: type[T]) -> T:
     """Read a JSON body into a struct; an empty body gives the defaults."""
     try:
-        return msgspec.json.decode(raw or b"{}", type=shape)
+        return _decode(raw or b"{}", shape)
     except msgspec.ValidationError as error:
         raise Problem(400, f"invalid body: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
+
+
+def _decode(raw: bytes, shape: type[T]) -> T:
+    """Decode JSON. As in JSON Schema, 2.0 is an integer."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError as error:
+        if _FLOAT.search(str(error)) is None:
+            raise
+        wrong = error
+    data = msgspec.json.decode(raw)
+    while (found := _FLOAT.search(str(wrong))) is not None:
+        *path, last = found[1].split(".")[1:]
+        place = reduce(getitem, path, data)
+        if not place[last].is_integer():
+            break
+        place[last] = int(place[last])
+        try:
+            return msgspec.convert(data, shape)
+        except msgspec.ValidationError as error:
+            wrong = error
+    raise wrong
 
 
 def require_json(headers: Headers) -> None:

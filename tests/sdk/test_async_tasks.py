@@ -39,12 +39,13 @@ def test_coroutines_share_one_loop_and_run_side_by_side(tasks: AsyncTasks) -> No
 
 def test_no_more_than_the_concurrency_run_at_a_time(tasks: AsyncTasks) -> None:
     running = most = 0
-    done = threading.Semaphore(0)
+    submitted, done = threading.Event(), threading.Semaphore(0)
 
     async def one() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
+        await asyncio.to_thread(submitted.wait, 15)
         for _ in range(5):
             await asyncio.sleep(0)
         running -= 1
@@ -52,6 +53,7 @@ def test_no_more_than_the_concurrency_run_at_a_time(tasks: AsyncTasks) -> None:
 
     for _ in range(6):
         tasks.submit(one)
+    submitted.set()
     assert all(done.acquire(timeout=15) for _ in range(6))
     assert most == 2
 

@@ -25,6 +25,7 @@ WHAT_TO_DO = {
     "duplicate": "Nothing, if one job is enough: the message names the job that has the key.",
     "not_deterministic": "Let the task make the same calls in the same order when it runs again.",
     "unknown_job": "Check the id. The retention of an old job may be over.",
+    "result_gone": "Submit the job again; ask in time, or give it a longer `result_ttl`.",
     "no_worker": "Start a worker, or correct the service or target: `dragoman services`.",
     "queue_full": "Slow down and repeat; add workers or raise the limit of the queue.",
     "draining": "Repeat after the restart, or at another broker.",

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -42,7 +41,7 @@ class DrawnSpan:
 class Receiver(BaseHTTPRequestHandler):
     """Takes OTLP as a collector does."""
 
-    spans: list[DrawnSpan] = []
+    found: list[Any] = []
 
     def do_POST(self) -> None:
         """Keep the spans of a request."""
@@ -51,10 +50,7 @@ class Receiver(BaseHTTPRequestHandler):
             raw = gzip.decompress(raw)
         for resource in ExportTraceServiceRequest.FromString(raw).resource_spans:
             for scope in resource.scope_spans:
-                self.spans += [
-                    DrawnSpan("broker", s.name, s.start_time_unix_nano, s.end_time_unix_nano)
-                    for s in scope.spans
-                ]
+                self.found.extend(scope.spans)
         self.send_response(200)
         self.end_headers()
 
@@ -65,6 +61,7 @@ class Receiver(BaseHTTPRequestHandler):
 @contextmanager
 def collector() -> Iterator[str]:
     """Run a receiver; yield its URL."""
+    Receiver.found = []
     server = HTTPServer(("127.0.0.1", 0), Receiver)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -96,7 +93,10 @@ def run(own: InMemorySpanExporter) -> list[DrawnSpan]:
                 with tracer.start_as_current_span("order 17"):
                     patient = client.options(retries=2, timeout=30)
                     assert patient.call("images", "resize", width=21) == 42
-        found = list(Receiver.spans)
+        found = [
+            DrawnSpan("broker", s.name, s.start_time_unix_nano, s.end_time_unix_nano)
+            for s in Receiver.found
+        ]
     makers = {"order 17": "client (nfp)"}
     for span in own.get_finished_spans():
         assert span.start_time is not None
@@ -131,7 +131,7 @@ def main() -> int:
     trace.set_tracer_provider(provider)
     spans = run(own)
     path = FOLDER / "trace.svg"
-    Path(path).write_text(draw(spans))
+    path.write_text(draw(spans))
     print(f"{path.name}: {len(spans)} spans")
     return 0
 

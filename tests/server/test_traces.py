@@ -1,14 +1,12 @@
 """Spans of jobs and attempts; their export; and one trace through two dialects."""
 
-import gzip
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from scripts.trace_picture import Receiver
+from scripts.trace_picture import collector as running_collector
 from tests.web.caller import Caller, until
 
 from dragoman import Worker
@@ -79,36 +77,10 @@ def test_a_trace_that_is_not_sampled_is_not_exported() -> None:
 # --- over the wire --------------------------------------------------------------------------------
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """Takes OTLP as a collector does."""
-
-    found: list[Any] = []
-
-    def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            raw = gzip.decompress(raw)
-        request = ExportTraceServiceRequest.FromString(raw)
-        for resource in request.resource_spans:
-            for scope in resource.scope_spans:
-                self.found.extend(scope.spans)
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def collector() -> Iterator[str]:
-    Receiver.found = []
-    server = HTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/traces"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with running_collector() as url:
+        yield url
 
 
 @pytest.mark.interop

@@ -9,7 +9,7 @@ LONGEST_URL: Final = 2000
 _PORT: Final = (
     "6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}"
 )
-#: The URL of one job: a host by name or IPv4 address, so that the list of hosts can have it.
+#: The URL of one job, as the API describes it: a host by name or IPv4 address.
 JOB_HOOK: Final = rf"^https?://[A-Za-z0-9._~-]+(:({_PORT}))?([/?#][!-~]*)?$"
 
 
@@ -38,5 +38,5 @@ def read_hook(given: object) -> str:
         raise ValueError("must be a URL")
     split_hook_url(given)
     if not re.match(JOB_HOOK, given):
-        raise ValueError(f"{given[:100]!r} has a host that no list of hosts can have")
+        raise ValueError(f"{given[:100]!r} must have a host by name or IPv4 address")
     return given

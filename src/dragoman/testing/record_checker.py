@@ -20,6 +20,7 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.core.registry import LENT_EACH
+from dragoman.dialects.mesh.settings import NAME as MESH
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.labels import PREFETCH
@@ -353,7 +354,7 @@ class RecordChecker:
         policy = job.terms.retry or NO_RETRY
         if asked is None or job.bound > 1 or job.cancelled or part.failures >= policy.times:
             return
-        if link_of(PeerId(part.peer)) == "mesh":
+        if link_of(PeerId(part.peer)) == MESH:
             return  # another broker, which has used all retries itself
         is_late = record.deadline_at and record.at + asked >= record.deadline_at - 1e-6
         assert is_late, f"{record.job} has failed with {part.failures} of {policy.times} retries"

@@ -292,7 +292,8 @@ async def _over_nats(url: str) -> list[Row]:
             subject, frames = _request(node, make(node), f"_INBOX.bench.{next(tokens)}")
             transport.send(subject.encode(), frames)
         transport.flush()
-        await asyncio.wait_for(all_there.wait(), 60)
+        async with asyncio.timeout(60):
+            await all_there.wait()
         rate = NODES / (time.perf_counter() - begun)
         rows.append((f"ncl: {name} of {NODES} nodes at once, over NATS, recorded", rate, "/s"))
     await transport.close()

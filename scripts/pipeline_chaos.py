@@ -28,7 +28,7 @@ from dragoman.pipeline import table_state
 from dragoman.pipeline.delta import DeltaLog
 from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import follow, run_embedded
-from dragoman.pipeline.snapshot import commit_snapshot, read_snapshot
+from dragoman.pipeline.snapshot import commit_snapshot
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS
 from dragoman.pipeline.table_state import StepState, TableState
@@ -58,9 +58,8 @@ class ChaosFailed(Exception):
     """Tables that differ from those of a run without faults."""
 
 
-def digests(root: str) -> dict[str, str]:
+def digests(state: TableState) -> dict[str, str]:
     """Return a digest of the rows of every table, in any order of rows and files."""
-    state = TableState(root)
     found = {}
     for name, schema in TABLES.items():
         rows = read_files(state.root, name, schema, state.files(name).values()).to_pylist()
@@ -168,8 +167,9 @@ class Lab:
 
     def check(self, root: str, what: str) -> int:
         """Compare all tables with the reference at their position; return it."""
-        seq = read_snapshot(root).seq
-        found, wanted = digests(root), self.wanted.get(seq)
+        state = TableState(root)
+        seq = state.snapshot.seq
+        found, wanted = digests(state), self.wanted.get(seq)
         if wanted is None:
             raise ChaosFailed(f"{what}: the tables are at record {seq}, between two segments")
         if wrong := [name for name in found if found[name] != wanted[name]]:
@@ -184,7 +184,8 @@ def make_lab(folder: Path) -> Lab:
     wanted: dict[int, dict[str, str]] = {}
     root = str(folder / "reference")
     while run_embedded(source, root, most_rows=SEGMENT).segments:
-        wanted[read_snapshot(root).seq] = digests(root)
+        state = TableState(root)
+        wanted[state.snapshot.seq] = digests(state)
         if not begun.exists():
             shutil.copytree(root, begun)
     return Lab(folder, source, begun, wanted)

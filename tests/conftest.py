@@ -1,6 +1,6 @@
 """What every test shares: Hypothesis profiles, Ctrl-C, the watch over secrets, parts, marks.
 
-A busy machine can be slow with any one example, so examples have no deadline; each test has its
+A busy machine can be slow with any example, so examples are not timed; each test has its
 time-out. CI repeats the same examples every time; other runs draw new ones.
 """
 
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Hooks and a fixture: at the end, everything left by tests is searched for the secrets they made.
 from tests.canary_watch import canary as canary
@@ -20,8 +20,9 @@ from tests.canary_watch import pytest_configure as pytest_configure
 
 from dragoman.server import ledger_maintenance
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("local", deadline=None, suppress_health_check=SLOW)
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=SLOW)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A shell starts background commands with SIGINT ignored, and their children inherit that. Tests of

@@ -341,9 +341,11 @@ def test_a_lost_node_s_work_goes_to_another_and_it_is_told_to_stop(broker: Start
     async def story() -> None:
         async with raw_node(nats_url(b), "n-1") as lost, raw_node(nats_url(b), "n-2") as other:
             await lost.handshake()
+            beats = asyncio.create_task(_beat(lost))
             with Client(b.url("nfp")) as client:
                 job = await asyncio.to_thread(client.submit, "noop", "hello")
                 first = await bid_and_take(lost)
+                beats.cancel()
                 await other.handshake()
                 beats = asyncio.create_task(_beat(other))
                 second = await bid_and_take(other)

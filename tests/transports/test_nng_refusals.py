@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from tests.transports.test_sp_tls import ANNA, OTTO, Scene, peer
 from tests.transports.tls_files import write_tls
 
 from dragoman.sdk.issuing import new_authority
+from dragoman.transports.addresses import Addresses
 from dragoman.transports.nng import NngRequester
-from dragoman.transports.nng_refusals import probe
+from dragoman.transports.nng_refusals import RefusalProbe, probe
 
 
 def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
@@ -71,3 +73,24 @@ def test_a_broker_of_another_authority_is_named_and_one_that_is_away_is_not(tmp_
         assert probe(("127.0.0.1", 9), peer(ANNA)) == ""
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_watch_ends_although_a_connection_comes_in_the_same_turn(turns: int) -> None:
+    async def story() -> None:
+        watch = RefusalProbe(Addresses("tls+tcp://127.0.0.1:9"), peer(ANNA))
+        watch.watch(NoSocket())
+        await asyncio.sleep(0)
+        watch._count(1)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            await watch.close()
+
+    asyncio.run(story())
+
+
+class NoSocket:
+    def add_post_pipe_connect_cb(self, call: object) -> None: ...
+
+    def add_post_pipe_remove_cb(self, call: object) -> None: ...

@@ -198,7 +198,8 @@ class BackgroundSealer:
                 self.on_change(self.trouble)
             if not has_more:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), self._every)
+                    async with asyncio.timeout(self._every):
+                        await self._stopping.wait()
 
     def _seal(self) -> bool:
         """Seal once. Log a full disk or a damaged range; the next run tries again."""

@@ -127,7 +127,8 @@ class JobContext(CallsChildren):
         self._answers[request] = lambda given: loop.call_soon_threadsafe(put, given)
         try:
             self._send("ask_input", self._work.ticket, request, question)
-            return await asyncio.wait_for(answer, timeout)
+            async with asyncio.timeout(timeout):
+                return await answer
         except TimeoutError:
             raise TaskFailed(f"the client did not answer within {timeout:g} s") from None
         finally:

@@ -170,7 +170,8 @@ class ProcessPool:
         if self._by_pid:
             self._all_ended.clear()
             try:
-                await asyncio.wait_for(self._all_ended.wait(), STOP_GRACE + 1.0)
+                async with asyncio.timeout(STOP_GRACE + 1.0):
+                    await self._all_ended.wait()
             except TimeoutError:
                 log.warning("task processes did not end", pids=list(self._by_pid))
         await self._server.close()

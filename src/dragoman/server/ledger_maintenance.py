@@ -122,7 +122,8 @@ class LedgerMaintenance:
         while (sealer := await asyncio.to_thread(self._open_sealer)) is None:
             self._tried.set()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _RETRY_EVERY)
+                async with asyncio.timeout(_RETRY_EVERY):
+                    await self._stopping.wait()
                 return
         self._sealer = sealer
         self._sealing = BackgroundSealer(

@@ -101,8 +101,8 @@ class JetStreamConnection:
 
     async def _connect(self, patience: float) -> None:
         try:
-            self._client = await asyncio.wait_for(
-                nats.connect(
+            async with asyncio.timeout(patience):
+                self._client = await nats.connect(
                     **self._options,
                     connect_timeout=2,
                     reconnect_time_wait=0.1,
@@ -110,9 +110,7 @@ class JetStreamConnection:
                     ping_interval=_PING_EVERY,
                     pending_size=_PENDING,
                     error_cb=_log_error,
-                ),
-                patience,
-            )
+                )
         except (OSError, nats.errors.Error) as error:
             servers = ", ".join(self._options["servers"])
             raise ConnectionError(f"no NATS server of {servers} answers: {error}") from error
@@ -132,7 +130,11 @@ class JetStreamConnection:
                     log.info("the stream %s cannot be created yet: %s", name, error)
                     await asyncio.sleep(0.2)
 
-        self.run(asyncio.wait_for(until_created(), PATIENCE), PATIENCE + REQUEST)
+        async def in_time() -> None:
+            async with asyncio.timeout(PATIENCE):
+                await until_created()
+
+        self.run(in_time(), PATIENCE + REQUEST)
 
     # --- requests, on the thread of the client ---------------------------------------------------
 
@@ -192,7 +194,8 @@ class JetStreamConnection:
     async def _close(self) -> None:
         if self._client is not None:
             with contextlib.suppress(Exception):  # it ends anyhow
-                await asyncio.wait_for(self._client.close(), 2.0)
+                async with asyncio.timeout(2.0):
+                    await self._client.close()
         for task in asyncio.all_tasks():
             if task is not asyncio.current_task():
                 task.cancel()

@@ -150,7 +150,8 @@ class Listener(Generic[C]):
         for connection in list(self._accepted):
             connection.transport.close()
         try:
-            await asyncio.wait_for(self._idle.wait(), _LINGER)
+            async with asyncio.timeout(_LINGER):
+                await self._idle.wait()
         except TimeoutError:
             for connection in list(self._accepted):
                 connection.transport.abort()

@@ -216,7 +216,8 @@ class NatsServer:
         if process is not None and process.returncode is None:
             process.terminate()
             try:
-                await asyncio.wait_for(process.wait(), _STOP)
+                async with asyncio.timeout(_STOP):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
         for task in (self._watcher, self._refresher):
@@ -244,7 +245,8 @@ class NatsServer:
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
         try:
-            await asyncio.wait_for(self._until_ready(process), _START)
+            async with asyncio.timeout(_START):
+                await self._until_ready(process)
         except (TimeoutError, NatsServerError) as error:
             if process.returncode is None:
                 process.kill()

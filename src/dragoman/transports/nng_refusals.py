@@ -75,7 +75,8 @@ class RefusalProbe:
         while True:
             self._is_changed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_changed.wait(), None if self._pipes else pause)
+                async with asyncio.timeout(None if self._pipes else pause):
+                    await self._is_changed.wait()
                 pause = _PATIENCE
                 continue
             loop = asyncio.get_running_loop()

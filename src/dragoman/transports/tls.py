@@ -183,6 +183,7 @@ class TlsHandshakes:
         self._limiter = AcceptLimiter(lambda: note(OVER_LIMIT))
         self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def attach(self, fd: int) -> None:
         """Set the listening socket, so that the limiter can block connections there."""
@@ -194,6 +195,10 @@ class TlsHandshakes:
 
     def begin(self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]) -> None:
         """Start the handshake of a new connection."""
+        if self._is_closed:
+            # It was accepted in the turn in which the listener closed.
+            transport.abort()
+            return
         transport.pause_reading()
         self._limiter.arrived()
         self._under_way[transport] = None
@@ -233,7 +238,8 @@ class TlsHandshakes:
         self._limiter.failed(name[0] if name else "")
 
     def close(self) -> None:
-        """Abort the handshakes that are under way."""
+        """Abort the handshakes that are under way, and connections that come later."""
+        self._is_closed = True
         self._limiter.close()
         for transport in self._under_way:
             transport.abort()

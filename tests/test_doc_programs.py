@@ -23,7 +23,7 @@ PROGRAMS = {
     "docs/howto-move-from-celery.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
-    "docs/queue.md": 3,
+    "docs/queue.md": 4,
     "docs/security-transports.md": 2,  # not run: needs a broker with certificates
     "docs/services.md": 1,
     "docs/spark.md": 3,
@@ -129,14 +129,20 @@ def test_the_spark_programs_run(
 
 
 @pytest.mark.process
-def test_the_programs_of_the_task_queue_run(capsys: pytest.CaptureFixture[str]) -> None:
-    with LocalBroker("nfp") as broker:
-        retries, limits, results = programs("docs/queue.md")
+def test_the_programs_of_the_task_queue_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"roots": {"drop": str(tmp_path)}, "writable": ["drop"], "keep_days": {"drop": 7}}
+    with LocalBroker("nfp", files=files) as broker:
+        retries, limits, values, results = programs("docs/queue.md")
         run(retries, broker)
         assert capsys.readouterr().out.count("sent\n") == 2
         run(limits, broker)
         # The worker's log lines are printed, too.
         assert "['report a', 'report b', 'report c']" in capsys.readouterr().out.splitlines()
+        run(values, broker)
+        assert "2000000" in capsys.readouterr().out.splitlines()
+        assert len(list((tmp_path / "values").iterdir())) == 1
         run(results, broker)
         assert {"1234", "result_gone"} <= set(capsys.readouterr().out.splitlines())
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Progress,
         Published,
     )
+    from dragoman.sdk.large_values import LargeValues, ValueLost
     from dragoman.sdk.middleware import Middleware
     from dragoman.sdk.queue_admin import DeadLetters, Flow, Schedules
     from dragoman.sdk.task_results import NotInDialect, Permanent, TaskFailed, TryAgain
@@ -58,6 +59,7 @@ __all__ = [
     "Job",
     "JobContext",
     "JobFailed",
+    "LargeValues",
     "Limit",
     "Map",
     "Middleware",
@@ -75,6 +77,7 @@ __all__ = [
     "TryAgain",
     "Unique",
     "Unreachable",
+    "ValueLost",
     "Worker",
 ]
 
@@ -93,6 +96,7 @@ _MODULES = {
     ),
     "sdk.files": ("AsyncFiles", "Files"),
     "sdk.jobs": ("AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"),
+    "sdk.large_values": ("LargeValues", "ValueLost"),
     "sdk.middleware": ("Middleware",),
     "sdk.queue_admin": ("DeadLetters", "Flow", "Schedules"),
     "sdk.task_results": ("NotInDialect", "Permanent", "TaskFailed", "TryAgain"),

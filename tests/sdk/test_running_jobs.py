@@ -43,6 +43,7 @@ class Scene:
             later=lambda seconds, work: self.timers.append(work),
             ended=self._count_end,
             children=lambda job: None,
+            store=lambda ticket, answer: False,
         )
 
     def _count_end(self) -> None:

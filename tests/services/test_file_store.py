@@ -237,7 +237,7 @@ def test_the_last_piece_publishes_a_file(store: FileStore, roots: dict[str, Path
     about = (len(whole), sha(whole))
     assert store.put("nf://other/new/f", 0, b"first ", *about) == {"have": 6, "is_done": False}
     assert not target.exists()
-    assert store.have("nf://other/new/f", *about) == 6
+    assert store.status("nf://other/new/f", *about) == {"have": 6, "is_done": False}
     assert store.put("nf://other/new/f", 0, b"first ", *about)["have"] == 6
     assert store.put("nf://other/new/f", 6, b"second", *about)["is_done"]
     assert target.read_bytes() == whole
@@ -249,7 +249,7 @@ def test_a_piece_at_a_wrong_offset_is_refused_with_the_right_one(
 ) -> None:
     with pytest.raises(FileUnavailable, match="size or digest is wrong"):
         store.put("nf://other/f", 0, b"wrong", 5, sha(b"right"))
-    assert store.have("nf://other/f", 5, sha(b"right")) == 0
+    assert store.status("nf://other/f", 5, sha(b"right"))["have"] == 0
     assert os.listdir(roots["other"]) == ["x"]
 
 
@@ -295,3 +295,34 @@ def test_only_files_in_writable_roots_may_be_removed(
         with pytest.raises(FileUnavailable):
             store.remove(url)
     assert (roots[""] / "r").exists()
+
+
+def test_a_file_that_is_there_already_is_not_put_again(
+    store: FileStore, roots: dict[str, Path]
+) -> None:
+    about = (5, sha(b"right"))
+    store.put("nf://other/f", 0, b"right", *about)
+    os.utime(roots["other"] / "f", (1, 1))
+    assert store.status("nf://other/f", *about) == {"have": 5, "is_done": True}
+    # It counts as uploaded now, or it would be removed while it is in use.
+    assert (roots["other"] / "f").stat().st_mtime > 1
+    assert not store.status("nf://other/f", 5, sha(b"other"))["is_done"]
+
+
+def test_files_are_removed_so_many_days_after_their_upload(roots: dict[str, Path]) -> None:
+    now = [1_000_000.0]
+    store = FileStore(roots, frozenset({"other"}), 100, {"other": 2.0}, lambda: now[0])
+    other, day = roots["other"], 86_400.0
+    ages = {"old": 3.0, "deep/old": 3.0, ".part": 3.0, "young": 1.0}
+    for name, days in ages.items():
+        (other / name).parent.mkdir(exist_ok=True)
+        (other / name).write_bytes(b"x")
+        os.utime(other / name, (now[0] - days * day,) * 2)
+    os.utime(other / "x", (now[0],) * 2)
+    (roots[""] / "elsewhere").write_bytes(b"x")
+    os.utime(roots[""] / "elsewhere", (1, 1))
+    (other / "link").symlink_to(roots[""] / "elsewhere")
+    store.put("nf://other/new", 0, b"x", 1, sha(b"x"))
+    assert sorted(os.listdir(other)) == ["deep", "link", "new", "x", "young"]
+    assert os.listdir(other / "deep") == []
+    assert (roots[""] / "elsewhere").exists()

@@ -22,6 +22,7 @@ from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.jobs import AsyncJob, as_completed
+from dragoman.sdk.large_values import LargeValues
 from dragoman.sdk.middleware import Middleware
 from dragoman.sdk.tracing import with_trace
 
@@ -135,9 +136,13 @@ class Client:
         name: str | None = None,
         credentials: CredentialsLike = None,
         middleware: Sequence[Middleware] = (),
+        large_values: LargeValues | None = None,
     ) -> None:
-        """Prepare. `middleware` runs around each submission, in the client's thread."""
-        self._client = AsyncClient(url, name, credentials, middleware)
+        """Prepare. `middleware` runs around each submission, in the client's thread.
+
+        Arguments above a bound are stored at `large_values`; their calls carry references.
+        """
+        self._client = AsyncClient(url, name, credentials, middleware, large_values)
         self.name = self._client.name
         self._portal: Portal | None = None
 

@@ -43,12 +43,15 @@ from dragoman.sdk.calls import (
 from dragoman.sdk.connection import BrokerConnection
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
+from dragoman.sdk.files import AsyncFiles
 from dragoman.sdk.jobs import AsyncJob
+from dragoman.sdk.large_values import LargeValues
 from dragoman.sdk.many_jobs import follow, gather_results, wait_for_all
 from dragoman.sdk.middleware import Middleware, note_finished, submission_before
 from dragoman.sdk.peer_factories import peer_factory_for
 from dragoman.sdk.tracing import with_trace
 from dragoman.sdk.url import parse_url
+from dragoman.sdk.value_uploads import ValueUploads
 
 #: Seconds before an unacknowledged job is submitted again; the interval doubles each time.
 RESUBMIT_AFTER: Final = 2.0
@@ -95,8 +98,12 @@ class AsyncClient:
         name: str | None = None,
         credentials: CredentialsLike = None,
         middleware: Sequence[Middleware] = (),
+        large_values: LargeValues | None = None,
     ) -> None:
-        """Prepare. `middleware` runs around each submission, in this order."""
+        """Prepare. `middleware` runs around each submission, in this order.
+
+        Arguments above a bound are stored at `large_values`; their calls carry references.
+        """
         self._middleware = tuple(middleware)
         self.endpoint = parse_url(url)
         self.name = name or default_name()
@@ -108,6 +115,7 @@ class AsyncClient:
             lambda: kit.client_transport(self.endpoint, self.name), self._receive
         )
         self._jobs: dict[str, AsyncJob] = {}
+        self._uploads = ValueUploads(large_values, AsyncFiles(self), self._send_stored, self.drop)
         self._feed: asyncio.Queue[Published] | None = None
         self._subscription: tuple[tuple[str, ...], int] = ((), 0)
         self._keeper: asyncio.Task[None] | None = None
@@ -132,6 +140,7 @@ class AsyncClient:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._keeper
+        self._uploads.close()
         for job in self._jobs.values():
             job.give_up(ConnectionError("the client was closed"))
         self._jobs.clear()
@@ -208,11 +217,23 @@ class AsyncClient:
         name, more = JobId(job or new_id()), options or {}
         submission = Submission(name, service, call, parsed, priority, key, more)
         submission = submission_before(self._middleware, submission)
+        if self._uploads.concern(submission):
+            submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
+            self._uploads.begin(submitted)
+            return submitted
         # Encode first: a request that cannot be encoded must not be remembered as submitted.
         frames = list(self._side.submit(submission))
         submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
         self._connection.send(frames)
         return submitted
+
+    def _send_stored(self, job: AsyncJob) -> None:
+        job.asked_at = self._now()
+        self._connection.send(list(self._side.submit(job.submission)))
+
+    async def load(self, found: object) -> Any:
+        """Return the value of a reference; another value as it is."""
+        return await self._uploads.load(found)
 
     def awaited(self, job_id: str, service: str, call: Call) -> AsyncJob | None:
         """Return a job that this client waits for, if it is the same request."""
@@ -448,6 +469,8 @@ class AsyncClient:
 
     def _repeat(self, job: AsyncJob) -> list[Any]:
         """Return a question about an acknowledged job, or else its submission."""
+        if job.is_being_stored:
+            return []
         if not job.is_acknowledged:
             return list(self._side.submit(job.submission))
         try:

@@ -203,6 +203,23 @@ class Executors:
             answer = Answer(fault=Fault(FaultCode.TASK_FAILED, str(error)))
             self._in_loop(partial(self._running.finish, work.ticket, answer))
 
+    def store_first(self, ticket: str, answer: Answer) -> bool:
+        """Whether a result is stored first, in a thread; its job ends with the reference then."""
+        if not self._files.is_large(answer):
+            return False
+        assert self._threads is not None
+        self._threads.submit(partial(self._store, ticket, answer))
+        return True
+
+    def _store(self, ticket: str, answer: Answer) -> None:
+        assert self._running is not None
+        try:
+            answer = self._files.stored(answer)
+        except FetchFailed as error:
+            # The result itself may still fit into a message.
+            log.warning("the result is not stored", worker=self._name, reason=str(error))
+        self._in_loop(partial(self._running.end, ticket, answer))
+
     def run_in_thread(self, work: Assigned, context: JobContext) -> Answer:
         """Run a call in this thread."""
         if self._management.is_management_call(work, self._tasks.find(work.call) is not None):

@@ -11,13 +11,22 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.dialects.listeners import CLIENT_PORTS, WORKER_PORTS
-from dragoman.model.content import Call
+from dragoman.model.content import Answer, Call
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.cache import LARGEST_CACHE, FileCache
 from dragoman.sdk.client import MANAGEMENT
 from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import SCHEME, Files
+from dragoman.sdk.large_values import (
+    LargeValues,
+    StoredValue,
+    ValueLost,
+    content_of,
+    packed,
+    read_reference,
+    unpacked,
+)
 from dragoman.sdk.url import Endpoint
 
 
@@ -40,11 +49,13 @@ class Fetcher:
         cache: Path | None = None,
         credentials: CredentialsLike = None,
         largest: int = LARGEST_CACHE,
+        values: LargeValues | None = None,
     ) -> None:
         self._url = url
         self._name = name
         self._cache = FileCache(cache or default_cache(), largest)
         self._credentials = credentials
+        self._values = values
         self._lock = threading.Lock()
         self._client: Client | None = None
 
@@ -60,10 +71,33 @@ class Fetcher:
         if isinstance(argument, str):
             return str(self.fetch(argument)) if argument.startswith(SCHEME) else argument
         if isinstance(argument, Mapping):
+            if (stored := read_reference(argument)) is not None:
+                return self._load(stored)
             return {key: self._resolve(each) for key, each in argument.items()}
         if isinstance(argument, list | tuple):
             return [self._resolve(each) for each in argument]
         return argument
+
+    def _load(self, stored: StoredValue) -> object:
+        try:
+            return unpacked(stored, self.fetch(stored.url).read_bytes())
+        except (ValueLost, OSError) as error:
+            raise FetchFailed(str(error)) from None
+
+    def is_large(self, answer: Answer) -> bool:
+        """Whether a result is stored before its job ends."""
+        return self._values is not None and self._values.is_large_answer(answer)
+
+    def stored(self, answer: Answer) -> Answer:
+        """Return an answer with a reference to its result. Raises `FetchFailed`."""
+        assert self._values is not None
+        stored, data = packed(content_of(answer), self._values.folder)
+        with self._lock:
+            try:
+                Files(self._connected()).put_bytes(data, stored.url)
+            except (DragomanError, OSError) as error:
+                raise FetchFailed(f"{stored.url}: {error}") from None
+        return Answer(stored.members(), None, None, answer.worker, answer.resources)
 
     def fetch(self, url: str) -> Path:
         """Return the path of a local copy, downloaded if necessary. Raises `FetchFailed`."""
@@ -113,6 +147,7 @@ def _has_files(argument: object) -> bool:
     if isinstance(argument, str):
         return argument.startswith(SCHEME)
     if isinstance(argument, Mapping):
+        # A reference to a value holds a URL too.
         return any(map(_has_files, argument.values()))
     return isinstance(argument, list | tuple) and any(map(_has_files, argument))
 

@@ -11,15 +11,18 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
-from dragoman.sdk.blocking import Client, Portal
-from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.errors import DragomanError, JobFailed, StillRunning
 from dragoman.sdk.jobs import AsyncJob, Chunk
+
+if TYPE_CHECKING:
+    from dragoman.sdk.blocking import Client, Portal
+    from dragoman.sdk.client import AsyncClient
 
 FILES: Final = "fss.service.broker"
 SCHEME: Final = "nf://"
@@ -44,7 +47,7 @@ class TransferFailed(DragomanError):
 class AsyncFiles:
     """The files that a broker shares."""
 
-    def __init__(self, client: AsyncClient, *, window: int = WINDOW, piece: int = PIECE) -> None:
+    def __init__(self, client: "AsyncClient", *, window: int = WINDOW, piece: int = PIECE) -> None:
         self._client = client
         self._window = window
         self._piece = piece
@@ -93,6 +96,11 @@ class AsyncFiles:
             raise TransferFailed(f"{url}: the download does not match its SHA-256; fetch again")
         await asyncio.to_thread(part.replace, destination)
         return destination
+
+    async def read(self, url: str) -> bytes:
+        """Return the bytes of a file; the caller knows that they fit into memory."""
+        size = int((await self.details(url))["size_bytes"])
+        return b"".join([window async for window in self._windows(url, 0, size)])
 
     async def _windows(self, url: str, start: int, size: int) -> Any:
         """Yield a file's windows in order; request some of them ahead."""
@@ -150,21 +158,32 @@ class AsyncFiles:
         """
         with path.open("rb") as file:
             size, sha256 = await asyncio.to_thread(_measure, file)
-            about = {"size": size, "sha256": sha256}
-            have = int((await self._ask("put_status", url=url, **about))["have"])
-            while True:
-                count = min(SMALL_PIECE, size - have)
-                data = await asyncio.to_thread(_read_at, file, have, count)
-                if len(data) < count:
-                    raise TransferFailed(f"{path} became shorter during the upload; put it again")
-                status = await self._ask("put_file", url=url, offset=have, data=data, **about)
-                if on_progress is not None:
-                    on_progress(int(status["have"]), size)
-                if status["is_done"]:
-                    return
-                if int(status["have"]) <= have and data:
-                    raise TransferFailed(f"{url}: the upload is stuck at {status['have']} bytes")
-                have = int(status["have"])
+            await self._put(file, url, size, sha256, on_progress or _ignore)
+
+    async def put_bytes(self, data: bytes, url: str) -> None:
+        """Upload bytes as a file, unless the same file is there already."""
+        await self._put(BytesIO(data), url, len(data), hashlib.sha256(data).hexdigest(), _ignore)
+
+    async def _put(
+        self, file: BinaryIO, url: str, size: int, sha256: str, on_progress: OnProgress
+    ) -> None:
+        about = {"size": size, "sha256": sha256}
+        status = await self._ask("put_status", url=url, **about)
+        have = int(status["have"])
+        # A broker of an earlier release does not say whether the file is there.
+        while not status.get("is_done"):
+            count = min(SMALL_PIECE, size - have)
+            data = await asyncio.to_thread(_read_at, file, have, count)
+            if len(data) < count:
+                raise TransferFailed(
+                    f"{url}: the file became shorter during the upload; put it again"
+                )
+            status = await self._ask("put_file", url=url, offset=have, data=data, **about)
+            if int(status["have"]) <= have and data and not status["is_done"]:
+                raise TransferFailed(f"{url}: the upload is stuck at {status['have']} bytes")
+            have = int(status["have"])
+            on_progress(have, size)
+        on_progress(size, size)
 
     async def remove(self, url: str) -> None:
         """Remove a file from a writable folder."""
@@ -174,7 +193,7 @@ class AsyncFiles:
 class Files:
     """The blocking form of `AsyncFiles`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: "Client") -> None:
         self._portal: Portal = client.portal
         self._files = AsyncFiles(client.asynchronous)
 
@@ -198,6 +217,10 @@ class Files:
         """Upload a file to a writable folder."""
         self._portal.wait(self._files.put(path, url, on_progress))
 
+    def put_bytes(self, data: bytes, url: str) -> None:
+        """Upload bytes as a file, unless the same file is there already."""
+        self._portal.wait(self._files.put_bytes(data, url))
+
     def remove(self, url: str) -> None:
         """Remove a file from a writable folder."""
         self._portal.wait(self._files.remove(url))
@@ -218,6 +241,10 @@ async def _received_bytes(job: AsyncJob) -> bytes | None:
     if not data or hashlib.sha256(data).hexdigest() == sent["sha256"]:
         return data
     return None
+
+
+def _ignore(done: int, size: int) -> None:
+    """Report no progress."""
 
 
 def _begin(part: Path, size: int) -> tuple[Any, int]:

@@ -24,6 +24,7 @@ from dragoman.model.job import JobState
 from dragoman.model.target import AnyWorker, Labelled, Named
 from dragoman.sdk.cancel_outcomes import FINISHED, cancel_outcome
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
+from dragoman.sdk.large_values import content_of, is_reference
 
 __all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"]
 
@@ -41,6 +42,10 @@ class JobClient(Protocol):
 
     def cancel_job(self, job: "AsyncJob") -> None:
         """Send a cancel request."""
+        ...
+
+    async def load(self, found: object) -> Any:
+        """Return the value of a reference; another value as it is."""
         ...
 
     async def forget_result(self, job_id: str) -> None:
@@ -68,6 +73,8 @@ class AsyncJob:
         self.asks = 0
         #: Seconds until the client asks about a job that it did not submit; 0: it did.
         self.ask_after = 0.0
+        #: Whether a large argument is still being stored; then the broker knows nothing of the job.
+        self.is_being_stored = False
         self._client = client
         self._events: asyncio.Queue[ClientNotice | None] = asyncio.Queue()
         self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
@@ -172,8 +179,12 @@ class AsyncJob:
         """Wait for the result: one value, or a value by worker name if the target is several."""
         answers = await self.answers(timeout)
         if self._is_for_one:
-            return _value(answers[0]) if answers else None
-        return keyed_by_worker((answer.worker, _value(answer)) for answer in answers)
+            return await self._value(answers[0]) if answers else None
+        return keyed_by_worker([(each.worker, await self._value(each)) for each in answers])
+
+    async def _value(self, answer: Answer) -> Any:
+        found = content_of(answer)
+        return await self._client.load(found) if is_reference(found) else found
 
     async def served(self, timeout: float | None = None) -> dict[str, str]:  # noqa: ASYNC109
         """Wait for the result; return which worker served which resource, by resource.
@@ -237,10 +248,6 @@ class AsyncJob:
             with contextlib.suppress(Exception):
                 self._finished.exception()
             self._events.put_nowait(None)
-
-
-def _value(answer: Answer) -> Any:
-    return answer.raw if answer.raw is not None else answer.value
 
 
 async def as_completed(jobs: Iterable[AsyncJob]) -> AsyncIterator[AsyncJob]:

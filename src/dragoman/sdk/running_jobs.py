@@ -61,6 +61,7 @@ class RunningJobs:
         later: Callable[[float, Callable[[], None]], object],
         ended: Callable[[], None],
         children: Callable[[JobContext], Children | None],
+        store: Callable[[str, Answer], bool],
     ) -> None:
         self._name = name
         self._side = side
@@ -70,6 +71,7 @@ class RunningJobs:
         self._later = later
         self._ended = ended
         self._children = children
+        self._store = store
         self._is_watching = False
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
@@ -227,6 +229,11 @@ class RunningJobs:
     # --- how it ends --------------------------------------------------------------------------
 
     def finish(self, ticket: str, answer: Answer) -> None:
+        """Answer a job, after a large result is stored."""
+        if ticket in self._jobs and not self._store(ticket, answer):
+            self.end(ticket, answer)
+
+    def end(self, ticket: str, answer: Answer) -> None:
         """Answer a job. What a cancelled task returns is not its answer."""
         context = self._jobs.pop(ticket, None)
         if context is None:

@@ -39,6 +39,7 @@ from dragoman.sdk.isolation import (
     parse_size,
     refuse_to_serve_in_a_task_process,
 )
+from dragoman.sdk.large_values import LargeValues
 from dragoman.sdk.lifespan import Lifespan, LifespanFunction
 from dragoman.sdk.loop_inbox import LoopInbox
 from dragoman.sdk.manage import Management, OnResources
@@ -82,6 +83,7 @@ class Worker:
         lifespan: LifespanFunction | None = None,
         provides: Sequence[object] = (),
         middleware: Sequence[Middleware] = (),
+        large_values: LargeValues | None = None,
     ) -> None:
         """Prepare.
 
@@ -92,7 +94,8 @@ class Worker:
         `concurrency`); each is replaced after `max_jobs_per_process` jobs (None: never).
         `lifespan` returns a context manager, plain or async, that is entered before the first job
         and left after the last one. Tasks get its value, and each of `provides`, by the type of a
-        parameter. `middleware` runs around each job, in this order.
+        parameter. `middleware` runs around each job, in this order. `large_values` is where large
+        results are stored, so that their jobs carry only references.
         """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -113,6 +116,7 @@ class Worker:
             files_cache,
             found,
             files_cache_bytes,
+            large_values,
         )
         #: The management tasks, which it answers beside its own.
         self.management = Management(self)
@@ -157,6 +161,7 @@ class Worker:
             later=self._inbox.later,
             ended=self._check_drained,
             children=self._children_of,
+            store=self._executors.store_first,
         )
         self._handlers: dict[type[WorkerNotice], Callable[[Any], None]] = {
             Assigned: self._assigned,

@@ -83,7 +83,9 @@ class BuiltinServices:
         self._declare_resources()
         loop.listeners.append(self._durable)
         files = settings.files
-        store = FileStore(files.roots, frozenset(files.writable), files.largest_put)
+        store = FileStore(
+            files.roots, frozenset(files.writable), files.largest_put, files.keep_days
+        )
         self.fss = FileService(store)
         self._shares = bool(files.roots)
         for name in with_capitals(INVENTORY):

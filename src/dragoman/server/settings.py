@@ -7,12 +7,13 @@ and the flags; `settings_reference` documents them.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PositiveFloat,
     ValidationInfo,
     create_model,
     field_validator,
@@ -353,6 +354,16 @@ class FilesSection(SettingsSection):
         ge=0,
         description="Largest uploaded file in bytes; it passes through the ledger.",
     )
+    keep_days: dict[str, PositiveFloat] = Field(
+        default_factory=dict,
+        description="Writable roots whose files are removed so many days after their last upload.",
+    )
+
+    @model_validator(mode="after")
+    def _only_writable(self) -> Self:
+        if wrong := self.keep_days.keys() - set(self.writable):
+            raise ValueError(f"keep_days: {', '.join(sorted(wrong))} is not in files.writable")
+        return self
 
 
 class SecretsSection(SettingsSection):

@@ -10,8 +10,10 @@ import errno
 import hashlib
 import os
 import stat
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +26,9 @@ _LONGEST: Final = 4096
 _PIECE: Final = 1 << 20
 #: Digests in the cache, by device, inode, size and modification time.
 _DIGESTS: Final = 10_000
+_DAY: Final = 86_400.0
+#: Seconds between two searches for old files.
+_SWEEP_EVERY: Final = 3600.0
 #: Names listed by one walk.
 MOST_NAMES: Final = 100_000
 
@@ -76,12 +81,20 @@ class FileStore:
     """The shared roots and their files."""
 
     def __init__(
-        self, roots: Mapping[str, Path], writable: frozenset[str] = frozenset(), largest: int = 0
+        self,
+        roots: Mapping[str, Path],
+        writable: frozenset[str] = frozenset(),
+        largest: int = 0,
+        keep_days: Mapping[str, float] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._roots = {name: Path(os.path.realpath(path)) for name, path in roots.items()}
         self._writable = writable
         #: Size limit of a put, in bytes.
         self._largest = largest
+        self._keep_days = keep_days or {}
+        self._clock = clock
+        self._swept_at = 0.0
         self._digests: OrderedDict[tuple[int, ...], Digests] = OrderedDict()
 
     def place(self, url: object) -> FileLocation:
@@ -185,13 +198,35 @@ class FileStore:
         if have < size:
             return {"have": have, "is_done": False}
         self._finish(part, target, place, size, sha256)
+        self._sweep()
         return {"have": have, "is_done": True}
 
-    def have(self, url: object, size: int, sha256: str) -> int:
-        """Return how many bytes of a new file have arrived."""
+    def status(self, url: object, size: int, sha256: str) -> dict[str, object]:
+        """Return how many bytes of a new file have arrived. The same file counts as new."""
         target = self._writable_path(self.place(url), size)
+        if target.is_file() and target.stat().st_size == size and self._is_same(url, sha256):
+            # It is in use again: its age counts from now.
+            os.utime(target)
+            return {"have": size, "is_done": True}
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
-        return part.stat().st_size if part.exists() else 0
+        return {"have": part.stat().st_size if part.exists() else 0, "is_done": False}
+
+    def _is_same(self, url: object, sha256: str) -> bool:
+        with self.open(url) as file:
+            return self._digests_of(file, os.fstat(file.fileno())).sha256 == sha256
+
+    def _sweep(self) -> None:
+        """Remove files that are older than their root keeps them, at most once in a while."""
+        now = self._clock()
+        if now - self._swept_at < _SWEEP_EVERY:
+            return
+        self._swept_at = now
+        for root, days in self._keep_days.items():
+            for path in _all_files_below(self._roots[root]):
+                # Another process may remove it at the same moment.
+                with suppress(OSError):
+                    if now - path.stat().st_mtime > days * _DAY:
+                        path.unlink()
 
     def remove(self, url: object) -> None:
         """Remove a file from a writable root."""
@@ -250,6 +285,15 @@ def _files_below(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             path = Path(where, name)
             if not name.startswith(".") and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _all_files_below(folder: Path) -> Iterator[Path]:
+    """Yield all files, parts of uploads too, without following links."""
+    for where, _, files in os.walk(folder):
+        for name in files:
+            path = Path(where, name)
+            if path.is_file() and not path.is_symlink():
                 yield path
 
 

@@ -162,9 +162,9 @@ class FileService:
         return await self._run(self._store.put, url, offset, data, whole, _hex(sha256))
 
     async def put_status(self, url: str, size: int, sha256: str) -> dict[str, object]:
-        """Return how many bytes of a new file have arrived, to resume from there."""
+        """Return how many bytes of a new file have arrived, and whether it is complete."""
         whole = _between("size", size, 0, 1 << 62)
-        return {"have": await self._run(self._store.have, url, whole, _hex(sha256))}
+        return await self._run(self._store.status, url, whole, _hex(sha256))
 
     async def remove_file(self, url: str) -> dict[str, object]:
         """Remove a file from a writable root."""

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Run
 
 
@@ -51,6 +52,14 @@ def test_a_service_is_paused_and_resumed(run: Run) -> None:
     assert "math is paused: maintenance" in run("why", job)[1]
     assert run("resume", "math")[0] == 0
     assert run("result", job)[1] == "1\n"
+
+
+@pytest.mark.parametrize("verb", ["submit", "call"])
+def test_a_webhook_to_a_host_that_is_not_listed_is_refused(run: Run, verb: str) -> None:
+    code, _, said = run(verb, "math", "add", "1", "--webhook", "https://elsewhere.example/done")
+    assert code == 4
+    assert "elsewhere.example" in said
+    assert "[webhooks] hosts" in said
 
 
 def test_a_result_is_forgotten(run: Run) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import AsyncClient, Client, LargeValues, ValueLost, Worker
+from dragoman import Client, LargeValues, ValueLost, Worker
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
 from dragoman.sdk.errors import DragomanError
@@ -216,14 +216,6 @@ async def _read(client: Client, url: str) -> bytes:
     return await AsyncFiles(client.asynchronous).read(url)
 
 
-def test_a_job_whose_value_cannot_be_stored_is_not_submitted(broker: LocalBroker) -> None:
-    nowhere = LargeValues("nf://nowhere/values", above=10)
-    with Client(broker.url("nfp"), large_values=nowhere) as client:
-        job = client.submit("large-nfp", "length", b"x" * 100)
-        with pytest.raises(ValueLost, match=rf"job {job.id} was not submitted: .*shares no files"):
-            job.result(60)
-
-
 def test_a_value_that_was_removed_fails_the_task_with_its_url(
     broker: LocalBroker, drop: Path
 ) -> None:
@@ -233,18 +225,6 @@ def test_a_value_that_was_removed_fails_the_task_with_its_url(
         Files(client).remove(stored.url)
         with pytest.raises(DragomanError, match=f"{stored.url}.*file not found"):
             client.options(timeout=60).call("large-nfp", "length", stored.members())
-
-
-def test_a_client_that_is_closed_while_it_stores_says_so(broker: LocalBroker) -> None:
-    async def story() -> None:
-        client = AsyncClient(broker.url("nfp"), large_values=VALUES)
-        await client.open()
-        job = client.options().submit("large-nfp", "length", b"x" * 3_000_000)
-        await client.close()
-        with pytest.raises(ConnectionError, match="the client was closed"):
-            await job.result(10)
-
-    asyncio.run(story())
 
 
 def test_every_dialect_with_clients_or_workers_is_tried() -> None:

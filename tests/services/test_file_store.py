@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -326,3 +327,21 @@ def test_files_are_removed_so_many_days_after_their_upload(roots: dict[str, Path
     assert sorted(os.listdir(other)) == ["deep", "link", "new", "x", "young"]
     assert os.listdir(other / "deep") == []
     assert (roots[""] / "elsewhere").exists()
+
+
+def test_the_same_file_can_be_put_by_several_at_the_same_time(
+    store: FileStore, roots: dict[str, Path]
+) -> None:
+    whole = bytes(range(250)) * 4
+    about = (len(whole), sha(whole))
+
+    def upload(_: int) -> None:
+        have, is_done = 0, False
+        while not is_done:
+            status = store.put("nf://other/same", have, whole[have : have + 10], *about)
+            have, is_done = int(str(status["have"])), bool(status["is_done"])
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(upload, range(8)))
+    assert (roots["other"] / "same").read_bytes() == whole
+    assert sorted(os.listdir(roots["other"])) == ["same", "x"]

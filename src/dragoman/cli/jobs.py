@@ -47,6 +47,9 @@ UNIQUE = typer.Option(
 RESULT_TTL = typer.Option(
     None, min=0.001, help="Seconds after the job's end in which its result is given out."
 )
+WEBHOOK = typer.Option(
+    "", metavar="URL", help="Gets the job's end; its host is in the broker's `[webhooks] hosts`."
+)
 DELAY = typer.Option(0.0, min=0.0, help="Seconds before the job may start.")
 AT = typer.Option(
     None,
@@ -77,6 +80,7 @@ def call(
     limit: str = LIMIT,
     unique: str = UNIQUE,
     result_ttl: float | None = RESULT_TTL,
+    webhook: str = WEBHOOK,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -88,7 +92,11 @@ def call(
     with Client(url) as client:
         content = _call(task, arguments, timeout)
         more = CallOptions(
-            retries=retries, limit=_limit(limit), unique=unique, result_ttl=result_ttl
+            retries=retries,
+            limit=_limit(limit),
+            unique=unique,
+            result_ttl=result_ttl,
+            webhook=webhook,
         ).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
@@ -115,6 +123,7 @@ def submit(
     limit: str = LIMIT,
     unique: str = UNIQUE,
     result_ttl: float | None = RESULT_TTL,
+    webhook: str = WEBHOOK,
     delay: float = DELAY,
     at: datetime | None = AT,
     connect: float = CONNECT,
@@ -136,9 +145,13 @@ def submit(
             delay=delay,
             at=at,
             result_ttl=result_ttl,
+            webhook=webhook,
         ).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
+        if job.is_done and not job.asynchronous.is_acknowledged:
+            # The broker's first word was the end: it refused the job, so its id is of no use.
+            job.result(timeout=0)
         if as_json:
             print_json({"job": job.id})
         else:

@@ -171,6 +171,8 @@ class AsyncFiles:
         status = await self._ask("put_status", url=url, **about)
         have = int(status["have"])
         # A broker of an earlier release does not say whether the file is there.
+        if status.get("is_done"):
+            on_progress(size, size)
         while not status.get("is_done"):
             count = min(SMALL_PIECE, size - have)
             data = await asyncio.to_thread(_read_at, file, have, count)
@@ -183,7 +185,6 @@ class AsyncFiles:
                 raise TransferFailed(f"{url}: the upload is stuck at {status['have']} bytes")
             have = int(status["have"])
             on_progress(have, size)
-        on_progress(size, size)
 
     async def remove(self, url: str) -> None:
         """Remove a file from a writable folder."""

@@ -28,6 +28,8 @@ class ValueUploads:
         self._send = send
         self._drop = drop
         self._tasks: set[asyncio.Task[None]] = set()
+        #: By URL: many jobs may have the same value.
+        self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def concern(self, submission: Submission) -> bool:
         """Whether an argument of a job is stored first. Pieces of files are stored themselves."""
@@ -48,7 +50,7 @@ class ValueUploads:
 
     async def _store(self, job: AsyncJob, values: LargeValues) -> None:
         try:
-            call = await store_arguments(job.submission.call, values, self._files.put_bytes)
+            call = await store_arguments(job.submission.call, values, self._upload)
             job.submission = replace(job.submission, call=call)
             job.is_being_stored = False
             self._send(job)
@@ -56,11 +58,19 @@ class ValueUploads:
             self._drop(job)
             job.give_up(ValueLost(f"job {job.id} was not submitted: {error}"))
 
+    async def _upload(self, data: bytes, url: str) -> None:
+        task = self._under_way.get(url)
+        if task is None:
+            task = asyncio.create_task(self._files.put_bytes(data, url), name=f"dragoman {url}")
+            self._under_way[url] = task
+            task.add_done_callback(lambda _: self._under_way.pop(url, None))
+        await asyncio.shield(task)
+
     async def load(self, found: object) -> Any:
         """Return the value of a reference; another value as it is. Raises `ValueLost`."""
         return await load(found, self._files.read)
 
     def close(self) -> None:
         """Stop storing. Jobs that were not sent never will be."""
-        for task in self._tasks:
+        for task in (*self._tasks, *self._under_way.values()):
             task.cancel()

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -95,6 +96,7 @@ class FileStore:
         self._keep_days = keep_days or {}
         self._clock = clock
         self._swept_at = 0.0
+        self._putting = threading.Lock()
         self._digests: OrderedDict[tuple[int, ...], Digests] = OrderedDict()
 
     def place(self, url: object) -> FileLocation:
@@ -184,12 +186,20 @@ class FileStore:
         self, url: object, offset: int, data: bytes, size: int, sha256: str
     ) -> dict[str, object]:
         """Store a piece of a new file; the last piece checks the digest and publishes the file."""
+        # Several clients may put the same file at the same time.
+        with self._putting:
+            return self._put(url, offset, data, size, sha256)
+
+    def _put(
+        self, url: object, offset: int, data: bytes, size: int, sha256: str
+    ) -> dict[str, object]:
+        status = self.status(url, size, sha256)
+        have = int(str(status["have"]))
+        if offset != have or status["is_done"]:
+            return status
         place = self.place(url)
         target = self._writable_path(place, size)
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
-        have = part.stat().st_size if part.exists() else 0
-        if offset != have:
-            return {"have": have, "is_done": False}
         with part.open("ab") as file:
             file.write(data)
             file.flush()

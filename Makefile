@@ -59,6 +59,10 @@ powercut: setup ## cut the power of a ledger and of a broker, ROUNDS=20 times: n
 pipeline-chaos: setup ## kill runs of the pipeline at every phase, and let two race (ARGS=--help)
 	$(BIN)/python -m scripts.pipeline_chaos $(ARGS)
 
+.PHONY: spark-cluster
+spark-cluster: setup ## the pipeline and Spark's jobs on a cluster of processes, and through Spark Connect
+	DRAGOMAN_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/pipeline/test_pipeline_cluster.py tests/spark/test_spark_cluster.py -v $(ARGS)
+
 pages: setup ## type every shell block of README and docs, Spark's too
 	DRAGOMAN_PAGES=1 $(BIN)/python -m pytest tests/pages -v $(ARGS)
 

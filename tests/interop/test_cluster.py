@@ -1,6 +1,6 @@
 """A cluster of three nodes as processes, under load: nothing acknowledged is lost.
 
-`make cluster-chaos ROUNDS=n` runs n faults; `make test` runs a kill of the leader and a rolling
+`make cluster-chaos ROUNDS=n` runs n faults; `make test` runs a kill of the leader and a
 restart. `CLUSTER_CHAOS_SEED` sets which faults.
 """
 
@@ -77,7 +77,7 @@ def check_roles(cluster: Cluster, leader: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_killed_leader_and_a_rolling_restart_cost_no_work(fleet: Fleet) -> None:
+def test_a_killed_leader_and_a_restart_cost_no_work(fleet: Fleet) -> None:
     cluster = Cluster(fleet, LINKS, SETTINGS)
     first = cluster.until_led()
     check_roles(cluster, first)
@@ -87,11 +87,12 @@ def test_a_killed_leader_and_a_rolling_restart_cost_no_work(fleet: Fleet) -> Non
     load.until_acknowledged(time.monotonic(), many=50)
     cluster.nodes[first].start()
     cluster.until_all_answer()
-    for name in HOSTS:
-        assert cluster.nodes[name].stop(60) == 0
-        load.until_acknowledged(time.monotonic(), many=20)
-        cluster.nodes[name].start()
-        cluster.until_all_answer()
+    # `make cluster-chaos` restarts all of them, one by one.
+    second = cluster.until_led()
+    assert cluster.nodes[second].stop(60) == 0
+    load.until_acknowledged(time.monotonic(), many=20)
+    cluster.nodes[second].start()
+    cluster.until_all_answer()
     check(cluster, load)
 
 

@@ -83,6 +83,10 @@ def run_pipeline(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.skipif(
+    "DRAGOMAN_SPARK_CLUSTER" not in os.environ,
+    reason="starts five Java machines: run make spark-cluster",
+)
 def test_a_cluster_gives_the_tables_of_one_machine(
     spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path, master: str
 ) -> None:

@@ -25,7 +25,7 @@ from dragoman.model.record import Kind, Record
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("DRAGOMAN_CRASH_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("DRAGOMAN_CRASH_ROUNDS", "20"))
 SEED = int(os.environ.get("DRAGOMAN_CRASH_SEED", "20261115"))
 CLIENTS = 4
 WINDOW = 25

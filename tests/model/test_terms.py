@@ -1,6 +1,7 @@
 """Terms: what differs from the defaults, written as text and parsed again."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
@@ -11,7 +12,7 @@ from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit, limit_members
 from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry, retry_members
-from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
+from dragoman.model.terms import BALANCES, Terms, _terms_text, read_terms, terms_text
 from dragoman.model.unique import Unique, unique_members
 
 spans = st.floats(0, 1e9)
@@ -133,3 +134,27 @@ def test_equal_terms_have_equal_hashes(one: Terms, other: Terms) -> None:
 
 def test_a_job_needs_nothing_unless_it_says_so() -> None:
     assert Terms().needs == NOTHING
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Terms(parent=Parent("p", n)),
+        lambda n: Terms(delay=float(n)),
+        lambda n: Terms(not_before=1e9 + n),
+        lambda n: Terms(webhook=f"https://hooks.example/{n}"),
+        lambda n: Terms(origin=f"job {n}"),
+        lambda n: Terms(unique=Unique(f"key {n}")),
+        lambda n: Terms(limit=Limit(f"key {n}", 1)),
+        lambda n: Terms(timeout=float(n)),
+    ],
+)
+def test_terms_of_many_jobs_do_not_collide_in_a_cache(make: Callable[[int], Terms]) -> None:
+    assert len({hash(make(n)) for n in range(1, 1001)}) > 990
+
+
+def test_children_of_one_parent_share_the_text_of_their_terms() -> None:
+    before = _terms_text.cache_info().misses
+    texts = {terms_text(Terms(timeout=12.5, parent=Parent("p", n))) for n in range(1, 101)}
+    assert texts == {'{"timeout":12.5}'}
+    assert _terms_text.cache_info().misses <= before + 1

@@ -5,6 +5,7 @@ from dataclasses import replace
 from dragoman.core.events import JobSubmitted
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
+from dragoman.model.parent import Parent
 from dragoman.model.terms import Terms
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import ServiceSection
@@ -73,3 +74,12 @@ def _submitted(terms: Terms) -> JobSubmitted:
     return JobSubmitted(
         JobId("j1"), PeerId("mesh/west"), ServiceName("math"), Body("nfp", (b"",)), terms=terms
     )
+
+
+def test_children_keep_their_parents_and_share_the_terms_of_their_service() -> None:
+    terms = ServiceTerms({"math": ServiceSection(max_attempts=7)})
+    for position in range(1, 101):
+        parent = Parent("p", position)
+        applied = terms.apply(replace(submission("math"), terms=Terms(parent=parent))).terms
+        assert (applied.parent, applied.max_attempts) == (parent, 7)
+    assert len(terms._made) == 1

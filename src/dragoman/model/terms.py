@@ -5,7 +5,7 @@ never asks for the dialect.
 """
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -70,8 +70,10 @@ class Terms:
     parent: Parent | None = None
 
     def __hash__(self) -> int:
-        few = (self.timeout, self.run_timeout, self.patience, self.priority, self.balance)
-        return hash((*few, self.limit, self.unique))
+        """Hash what differs from job to job. Terms are keys of caches, so a collision is dear."""
+        waits = (self.timeout, self.run_timeout, self.patience, self.delay, self.not_before)
+        names = (self.parent, self.unique, self.limit, self.webhook, self.origin, self.path)
+        return hash((*waits, self.priority, *names))
 
     def starts_at(self, submitted_at: float) -> float:
         """Return when a job that was submitted then may start."""
@@ -82,12 +84,16 @@ class Terms:
 _DEFAULTS: Final = Terms()
 
 
-@lru_cache(maxsize=1024)
 def terms_text(terms: Terms) -> str:
     """Write terms as text: a JSON object of the members that differ from the defaults."""
+    # Each child job has a parent and position of its own, which are not written here.
+    return _terms_text(terms if terms.parent is None else replace(terms, parent=None))
+
+
+@lru_cache(maxsize=1024)
+def _terms_text(terms: Terms) -> str:
     members = {f.name: getattr(terms, f.name) for f in fields(Terms)}
     changed = {k: v for k, v in members.items() if v != getattr(_DEFAULTS, k)}
-    changed.pop("parent", None)
     if "needs" in changed:
         changed["needs"] = {f.name: getattr(terms.needs, f.name) for f in fields(Capacity)}
     if terms.retry is not None:

@@ -46,14 +46,21 @@ class ServiceTerms:
             return self._relax(event) if event.service in self._relaxed else event
         # Only tasks with settings of their own make a difference: clients may invent others.
         task = event.task if event.task in section.tasks else ""
-        key = (event.service, task, event.terms)
+        parent = event.terms.parent
+        if parent is None:
+            return _with_terms(event, self._terms(section, event.service, task, event.terms))
+        # Each child job has a parent and position of its own: without them, few terms differ.
+        alone = self._terms(section, event.service, task, replace(event.terms, parent=None))
+        return _with_terms(event, replace(alone, parent=parent))
+
+    def _terms(self, section: ServiceSection, service: str, task: str, given: Terms) -> Terms:
+        key = (service, task, given)
         terms = self._made.get(key)
         if terms is None:
             if len(self._made) > 10_000:
                 self._made.clear()
-            terms = section.apply(event.terms, task)
-            terms = self._made[key] = _within(terms, event.terms)
-        return _with_terms(event, terms)
+            terms = self._made[key] = _within(section.apply(given, task), given)
+        return terms
 
     def _relax(self, event: JobSubmitted) -> JobSubmitted:
         return _with_terms(event, replace(event.terms, strict=False))

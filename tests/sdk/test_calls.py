@@ -122,5 +122,6 @@ def test_many_jobs_are_submitted_at_once_and_come_as_they_end(url: str) -> None:
 
 def test_the_end_of_another_clients_job_is_known_soon(url: str) -> None:
     with Client(url) as one, Client(url) as other:
-        job = one.options(timeout=20).submit("media", "get", n=1)
-        assert other.job(job.id).result(8) == {"n": 1}
+        job = one.options(timeout=60).submit("media", "get", n=1)
+        assert job.wait_until_acknowledged(30)
+        assert other.job(job.id).result(30) == {"n": 1}

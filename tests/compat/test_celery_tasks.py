@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman import Client, JobFailed
 from dragoman.compat.celery import Celery
 from dragoman.compat.celery.exceptions import Ignore, Reject, TaskRevokedError
 from dragoman.compat.celery.utils.log import get_task_logger
@@ -93,6 +94,22 @@ def test_a_task_that_expires_does_not_run(app: Celery) -> None:
         late.get(timeout=20)
     soon = datetime.now(UTC) + timedelta(seconds=0.1)
     assert task(app, "who").apply_async(("k",), eta=soon).get(timeout=20)[2] == "k"
+
+
+def ask_until_gone(client: Client, job: str) -> None:
+    while True:
+        client.job(job).result(20)
+
+
+def test_a_result_is_given_out_as_long_as_the_configuration_says(app: Celery) -> None:
+    app.conf.result_expires = timedelta(seconds=0.2)
+    try:
+        made = task(app, "who").apply_async(("t",))
+        assert made.get(timeout=20) is not None
+        with pytest.raises(JobFailed, match="expired"):
+            ask_until_gone(app.connected(), made.id)
+    finally:
+        app.conf.result_expires = None
 
 
 def test_a_task_runs_here_too() -> None:

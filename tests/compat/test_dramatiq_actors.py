@@ -17,6 +17,7 @@ def test_options_of_an_actor_become_those_of_its_jobs() -> None:
     assert work.terms({}) == {"run_timeout": 60.0, "queue_timeout": 3600.0}
     assert work.terms({"delay": 1500, "max_retries": 2})["retries"]["times"] == 2
     assert work.terms({"delay": 1500})["delay"] == 1.5
+    assert work.terms({"result_ttl": 600_000})["result_ttl"] == 600.0
     assert work(4) == 4
 
 
@@ -30,6 +31,9 @@ def test_an_actor_is_retried_twenty_times_unless_it_says_otherwise() -> None:
 def test_a_message_is_a_step_of_a_workflow() -> None:
     message = work.message_with_options(args=(1,), delay=2000)
     assert message.step() == Step("default", "work", 1).with_options(run_timeout=60.0, delay=2.0)
+    # The result of a step is kept while its workflow is open.
+    kept = actor(min, broker=BROKER, result_ttl=5000)
+    assert kept.message(1).step() == Step("default", "min", 1)
     assert message.copy(args=(2,)).args == (2,)
     assert message.actor_name == "work"
 

@@ -131,6 +131,7 @@ class CeleryTask:
             "at": eta.timestamp() if eta else 0.0,
             "run_timeout": limit and float(limit),
             "queue_timeout": _expiry(expires, delay),
+            "result_ttl": _seconds(self.app.conf.result_expires),
         }
         job = self.app.submit(
             service,
@@ -259,6 +260,10 @@ def _check_serializer(name: str | None) -> None:
         raise NotInCompat(f"the serializer {name!r}", "arguments are JSON values and bytes")
 
 
+def _seconds(span: float | timedelta | None) -> float | None:
+    return span.total_seconds() if isinstance(span, timedelta) else span
+
+
 def _expiry(expires: float | datetime | timedelta | None, delay: float) -> float | None:
     """Return how long a task may wait once it may start."""
     if expires is None:
@@ -266,5 +271,5 @@ def _expiry(expires: float | datetime | timedelta | None, delay: float) -> float
     if isinstance(expires, datetime):
         seconds = expires.timestamp() - time()
     else:
-        seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires)
+        seconds = _seconds(expires) or 0.0
     return max(seconds - delay, 0.001)

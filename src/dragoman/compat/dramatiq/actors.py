@@ -25,7 +25,7 @@ _HINTS: Final = {
     "pipe_target": "write a pipeline: first | then",
     "notify_shutdown": "check `job.is_cancelled` of the Dragoman SDK",
 }
-_IGNORED: Final = ("store_results", "result_ttl", "broker", "pipe_ignore", "notify_shutdown")
+_IGNORED: Final = ("store_results", "broker", "pipe_ignore", "notify_shutdown")
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,14 @@ class Actor:
 #: Options of actors and messages; times are in milliseconds.
 _OPTIONS: Final = (
     *("max_retries", "min_backoff", "max_backoff"),
-    *("time_limit", "max_age", "delay"),
+    *("time_limit", "max_age", "delay", "result_ttl"),
 )
-_TERMS: Final = {"time_limit": "run_timeout", "max_age": "queue_timeout", "delay": "delay"}
+_TERMS: Final = {
+    "time_limit": "run_timeout",
+    "max_age": "queue_timeout",
+    "delay": "delay",
+    "result_ttl": "result_ttl",
+}
 
 
 @overload

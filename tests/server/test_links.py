@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendReply, SendWork
@@ -142,6 +143,15 @@ def test_effects_go_to_the_peers_link_and_those_of_closed_links_are_dropped() ->
     asyncio.run(scenario())
 
 
+def test_links_of_peers_that_are_kept_at_hand_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.server.links._PEERS", 2)
+    link, _ = make()
+    links = Links([link])
+    for n in range(7):
+        links.render(SendBeat(PeerId(f"{link.name}/w{n}")), 1.0)
+        assert len(links._of_peer) <= 2
+
+
 class TimedSide(OddSide):
     """A side whose deadline the test sets."""
 
@@ -253,6 +263,12 @@ def test_waiting_for_traffic_ends_with_traffic_or_with_its_time() -> None:
             await asyncio.sleep(0)
         assert not waiting.done()
         hub.connect(b"p").say([b"fine"])
+        await waiting
+        waiting = asyncio.create_task(links.traffic(0.9))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        links.wake()
         await waiting
         await links.traffic(0.001)
         await links.traffic(-1.0)

@@ -12,7 +12,7 @@ from dragoman.core.events import DrainRequested, Event, JobSubmitted
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.local import wire
 from dragoman.dialects.local.broker_side import LocalBrokerSide
-from dragoman.ledger.base import Entry, LedgerError, LedgerFull
+from dragoman.ledger.base import Entry, LedgerError, LedgerFull, LedgerMissing
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.terms import Terms
@@ -153,6 +153,33 @@ def test_a_full_disk_holds_everything_back_and_loses_nothing(
 
     server.run(scenario)
     assert [r.kind for r in server.ledger.read()] == ["joined", "submitted", "dispatched"]
+
+
+class MissingLedger(MemoryLedger):
+    """A ledger whose files are not there at first; waiting alone does not help."""
+
+    is_missing = True
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        if self.is_missing:
+            self.is_missing = False
+            raise LedgerMissing("the folder was removed")
+        return await super().append(entries)
+
+
+def test_a_missing_ledger_refuses_jobs_at_once_though_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The loop's longest sleep does not wake it, and the next try comes after the refusal.
+    monkeypatch.setattr("dragoman.server.loop.RETRY_AFTER", 0.5)
+    monkeypatch.setattr("dragoman.server.engine.LONGEST_SLEEP", 3600.0)
+    server = MemoryServer(MissingLedger())
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(submission("j1"))
+        await settle(lambda: server.loop.broker.state.blocked_because)
+
+    server.run(scenario)
 
 
 class BrokenLedger(MemoryLedger):

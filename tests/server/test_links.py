@@ -132,6 +132,7 @@ def test_effects_go_to_the_peers_link_and_those_of_closed_links_are_dropped() ->
         peer = hub.connect(b"w")
         assert links.render(WORK, 1.0) == []
         assert len(peer.inbox) == 1
+        assert link.sent == 1
         assert links.render(SendBeat(PeerId("gone/w")), 1.0) == []
         assert links.next_deadline() == 5.0
         assert links.endpoints() == {}

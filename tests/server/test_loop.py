@@ -178,8 +178,12 @@ def test_a_missing_ledger_refuses_jobs_at_once_though_nothing_else_happens(
     async def scenario(server: MemoryServer) -> None:
         server.loop.submit(submission("j1"))
         await settle(lambda: server.loop.broker.state.blocked_because)
+        await settle(lambda: not server.loop.broker.state.blocked_because)
 
     server.run(scenario)
+    # One write that succeeded, with one record.
+    assert sum(server.loop.append_times.counts) == 1
+    assert (sum(server.loop.append_sizes.counts), server.loop.append_sizes.total) == (1, 1)
 
 
 class BrokenLedger(MemoryLedger):

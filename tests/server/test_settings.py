@@ -38,3 +38,15 @@ def test_credentials_are_whole_and_name_listeners() -> None:
         CredentialsSection(certificate=Path("c"))
     with pytest.raises(ValidationError, match="unknown listener 'zzz'"):
         CredentialsSection(plain=("zzz",))
+
+
+def test_only_files_that_clients_put_have_a_time_to_live() -> None:
+    def read(keep_days: dict[str, float]) -> BrokerSettings:
+        files = {"roots": {"drop": "/srv/drop"}, "writable": ["drop"], "keep_days": keep_days}
+        return BrokerSettings.model_validate({"files": files})
+
+    assert read({"drop": 7}).files.keep_days == {"drop": 7.0}
+    with pytest.raises(ValidationError, match=r"keep_days: other is not in files\.writable"):
+        read({"other": 7})
+    with pytest.raises(ValidationError, match="greater than 0"):
+        read({"drop": 0})

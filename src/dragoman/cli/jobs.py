@@ -150,7 +150,7 @@ def submit(
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         if job.is_done and not job.asynchronous.is_acknowledged:
-            # The broker's first word was the end: it refused the job, so its id is of no use.
+            # The broker's first word was the end. If it refused the job, this raises the reason.
             job.result(timeout=0)
         if as_json:
             print_json({"job": job.id})

@@ -19,13 +19,13 @@ from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.sdk.errors import DragomanError, JobFailed, StillRunning
 from dragoman.sdk.jobs import AsyncJob, Chunk
+from dragoman.sdk.large_values import SCHEME as SCHEME
 
 if TYPE_CHECKING:
     from dragoman.sdk.blocking import Client, Portal
     from dragoman.sdk.client import AsyncClient
 
 FILES: Final = "fss.service.broker"
-SCHEME: Final = "nf://"
 WINDOW: Final = 8 * 1024 * 1024
 PIECE: Final = 512 * 1024
 #: Windows that are requested ahead.

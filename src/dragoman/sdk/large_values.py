@@ -16,6 +16,7 @@ from dragoman.model.content import Answer, Call
 from dragoman.model.value import value
 from dragoman.sdk.errors import DragomanError
 
+#: How the URLs of the file service begin.
 SCHEME: Final = "nf://"
 REFERENCE: Final = "$value"
 _MEMBERS: Final = frozenset({REFERENCE, "form", "bytes"})
@@ -79,7 +80,7 @@ def content_of(answer: Answer) -> Any:
 
 @value
 class StoredValue:
-    """A reference, and the bytes of its file if this process has them."""
+    """A reference: where the file of a value is, how it holds the value, and its size."""
 
     url: str
     form: str

@@ -4,7 +4,8 @@ The systems live in an environment of their own (`build/peers`), made at the fir
 comes with Dragoman; Redis comes from the system, and is installed with apt-get where this runs as
 root. What cannot run is named in the table. Every system has one client with 100 calls of
 `add(x, y)` in flight and one worker process with 8 threads (or coroutines). `on disk` says whether
-a job is on disk (fsync) before its client is told that it was taken.
+a job is on disk (fsync) before its client is told that it was taken. Two smaller tables follow, of
+NATS and Dragoman alone: ten clients with ten calls each and four workers, and one call at a time.
 """
 
 import os
@@ -19,8 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple, TypeAlias
 
-from benches.bench_sdk import IN_FLIGHT, SECONDS, Row, case_name, load_clients, measure
+from benches.bench_sdk import IN_FLIGHT, SECONDS, Row, load_clients, measure
 
 from dragoman.testing.fabric import free_port
 from dragoman.transports.nats_server import find_binary
@@ -40,6 +42,26 @@ SYSTEMS = {
     "arq": ("arq", "redis", "no"),
 }
 OURS = (("nfp", "relaxed"), ("nfp", "strict"), ("dcp", "relaxed"), ("http", "strict"))
+
+
+class Shape(NamedTuple):
+    """How many clients and workers there are, and how many calls each client has in flight."""
+
+    title: str
+    clients: int
+    workers: int
+    in_flight: int
+
+
+ONE_CLIENT = Shape("one client, 100 calls in flight, one worker", 1, 1, IN_FLIGHT)
+#: The shapes that only NATS and Dragoman are measured in.
+SMALLER = (
+    Shape("ten clients, 10 calls in flight each, four workers", 10, 4, IN_FLIGHT // 10),
+    Shape("one client, one call at a time, one worker", 1, 1, 1),
+)
+NATS = ("nats", "jetstream")
+#: The figures of each system, and what is on disk.
+Found: TypeAlias = dict[str, tuple[dict[str, float], str]]
 LEFT_OUT = {
     "gearmand": "no maintained Python client",
     "procrastinate": "needs a PostgreSQL server",
@@ -47,32 +69,47 @@ LEFT_OUT = {
 
 
 def run() -> list[Row]:
-    """Measure all, or the systems named in `BENCH_ONLY`; print the table as Markdown."""
+    """Measure all, or the systems named in `BENCH_ONLY`; print the tables as Markdown."""
     only = os.environ.get("BENCH_ONLY", "").split(",")
-    found: dict[str, tuple[dict[str, float], str]] = {}
+    wanted = [system for system in SYSTEMS if any(part in system for part in only)]
     skipped = dict(LEFT_OUT)
-    for system, (packages, server, on_disk) in SYSTEMS.items():
-        if not any(part in system for part in only):
-            continue
-        try:
-            found[system] = (peer(system, packages, server), on_disk)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            skipped[system] = str(error)
-    for dialect, service in OURS:
-        name = case_name(dialect, service, 1, 1, IN_FLIGHT).removeprefix("sdk: ")
-        on_disk = "yes" if service == "strict" else "in batches"
-        found[f"Dragoman {name}"] = (measure(dialect, service, 1, 1, IN_FLIGHT), on_disk)
-    print(markdown(found, skipped))
+    found = measured(ONE_CLIENT, wanted, skipped)
+    print(machine())
+    print(markdown(ONE_CLIENT, found))
+    for shape in SMALLER:
+        print(markdown(shape, measured(shape, [each for each in wanted if each in NATS], skipped)))
+    print("\n".join(f"Left out: {name} ({why})." for name, why in skipped.items()))
     return [(f"peers: {name}", each["rate"], "jobs/s") for name, (each, _) in found.items()]
 
 
-def markdown(found: dict[str, tuple[dict[str, float], str]], skipped: dict[str, str]) -> str:
-    """Write the table with the machine and what is left out."""
+def measured(shape: Shape, wanted: list[str], skipped: dict[str, str]) -> Found:
+    """Measure systems, then Dragoman; add those that cannot run to `skipped`."""
+    found: Found = {}
+    for system in wanted:
+        packages, server, on_disk = SYSTEMS[system]
+        try:
+            found[system] = (peer(shape, system, packages, server), on_disk)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            skipped[system] = str(error)
+    for dialect, service in OURS:
+        on_disk = "yes" if service == "strict" else "in batches"
+        found[f"Dragoman {dialect} {service}"] = (measure(dialect, service, *shape[1:]), on_disk)
+    return found
+
+
+def machine() -> str:
+    """Describe the machine and its load."""
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load "
+        f"{os.getloadavg()[0]:.1f}; {time.strftime('%Y-%m-%d')}"
+    )
+
+
+def markdown(shape: Shape, found: Found) -> str:
+    """Write the table of one shape. A call that is alone takes 1 / its rate."""
     base = found["nats"][0]["rate"] if "nats" in found else 0.0
     lines = [
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load "
-        f"{os.getloadavg()[0]:.1f}; {time.strftime('%Y-%m-%d')}",
-        "",
+        f"\n{shape.title}\n",
         "| system | on disk | jobs/s | of nats-py | CPU us/job: server | worker | client |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -80,20 +117,21 @@ def markdown(found: dict[str, tuple[dict[str, float], str]], skipped: dict[str, 
         share = f"{each['rate'] / base:.2f}" if base else "-"
         cpu = " | ".join(f"{each[party]:,.0f}" for party in ("broker", "worker", "client"))
         lines.append(f"| {name} | {on_disk} | {each['rate']:,.0f} | {share} | {cpu} |")
-    lines += ["", *(f"Left out: {name} ({why})." for name, why in skipped.items())]
     return "\n".join(lines)
 
 
-def peer(system: str, packages: str, server: str) -> dict[str, float]:
+def peer(shape: Shape, system: str, packages: str, server: str) -> dict[str, float]:
     """Measure one system."""
     install(packages.split())
     with TemporaryDirectory() as folder, SERVERS[server](Path(folder)) as (process, address):
-        worker = start([str(PYTHON), PROGRAM, system, "worker", address])
+        command = [str(PYTHON), PROGRAM, system]
+        workers = [start([*command, "worker", address]) for _ in range(shape.workers)]
         try:
-            command = [str(PYTHON), PROGRAM, system, "client", address]
-            return load_clients([*command, str(IN_FLIGHT), str(SECONDS)], process.pid)
+            load = [*command, "client", address, str(shape.in_flight), str(SECONDS)]
+            return load_clients(load, process.pid, shape.clients)
         finally:
-            stop(worker)
+            for worker in workers:
+                stop(worker)
 
 
 def install(packages: list[str]) -> None:

@@ -80,6 +80,12 @@ def test_a_name_like_a_huge_number_is_still_a_good_body() -> None:
     assert bodies.read_post(b'{"task":"e1234","kwargs":{"id":"7e999","n":1.5e3}}').task == "e1234"
 
 
+@pytest.mark.parametrize("number", ["1e999", "1E999", "-2.5E+309", "9" * 400])
+def test_a_number_beyond_a_float_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match="too large"):
+        bodies.read_post(b'{"task":"x","kwargs":{"a":%s}}' % number.encode())
+
+
 def test_a_failed_result_of_any_worker_is_a_fault() -> None:
     said = b'{"w1":{"failed":false},"w2":{"failed":true,"errors":["x"]}}'
     assert bodies.read_fault(said) == Fault(FaultCode.TASK_FAILED, "x")

@@ -1,6 +1,7 @@
 """Bodies: packed form, size and digest."""
 
 import contextlib
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given
@@ -79,3 +80,8 @@ def test_the_fingerprint_sees_dialect_order_and_borders_of_parts(other: Body) ->
 
 def test_the_fingerprint_of_known_content_never_changes() -> None:
     assert Body("nfp", (b"ab", b"c")).digest() == "dced11bf5a1e008c33b85a49d8fc4628"
+
+
+def test_the_digest_of_a_large_body_is_that_of_its_packed_form() -> None:
+    body = Body("nfp", (b"a" * 10, b"b" * 100_000))
+    assert body.digest() == blake2b(pack(body), digest_size=16).hexdigest()

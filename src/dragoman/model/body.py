@@ -13,6 +13,8 @@ from dragoman.model.value import value
 _LENGTH: Final = Struct(">I")
 #: Copying a new hash object costs half of creating one.
 _BEGUN: Final = blake2b(digest_size=16)
+#: Bytes of the last part from which hashing each piece is cheaper than joining them first.
+_LARGE: Final = 16 * 1024
 
 
 @value
@@ -30,7 +32,12 @@ class Body:
     def digest(self) -> str:
         """Hash the content: equal digests mean equal dialect and parts."""
         hashed = _BEGUN.copy()
-        hashed.update(pack(self))
+        pieces = _pieces(self)
+        if len(pieces[-1]) < _LARGE:
+            hashed.update(b"".join(pieces))
+        else:
+            for piece in pieces:
+                hashed.update(piece)
         return hashed.hexdigest()
 
 
@@ -39,10 +46,14 @@ EMPTY: Final = Body("")
 
 def pack(body: Body) -> bytes:
     """Write a body as one blob: length-prefixed dialect name, then each part likewise."""
+    return b"".join(_pieces(body))
+
+
+def _pieces(body: Body) -> list[bytes]:
     out = []
     for part in (body.dialect.encode(), *body.parts):
         out += [_LENGTH.pack(len(part)), part]
-    return b"".join(out)
+    return out
 
 
 def unpack(blob: bytes) -> Body:

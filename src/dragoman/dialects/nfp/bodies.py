@@ -5,7 +5,6 @@ order are NorFab's. Our additions (`error`, `code`) come last; NorFab's peers ig
 """
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -20,8 +19,11 @@ from dragoman.model.fault import Fault
 HANDED_BACK: Final = "HANDED_BACK"
 _ARRAY: Final = msgspec.Raw(b"[]")
 _OBJECT: Final = msgspec.Raw(b"{}")
-#: Numbers beyond a float: NorFab's JSON reader may refuse them, ours skips them.
-_HUGE: Final = re.compile(r"[eE]\+?\d{3}|\d{300}")
+#: Numbers beyond a float have a large exponent or many digits. NorFab's JSON reader may refuse
+#: them, ours skips them. With every digit as 0, finding them is three plain searches; a regular
+#: expression took 0.7 s for 13 MB.
+_DIGITS_AS_ZERO: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_MANY_DIGITS: Final = b"0" * 300
 
 
 #: The ledger holds 32-bit numbers; JSON has numbers of any length.
@@ -136,7 +138,7 @@ def read_post(body: bytes) -> PostHead:
     try:
         text = body.decode()
         head = _POST.decode(text)
-        if _HUGE.search(text):
+        if _may_be_huge(body):
             json.loads(text, parse_int=_finite, parse_float=_finite)
     except _UNREADABLE as error:
         raise ValueError(f"the body must be a JSON object with a task: {error}") from None
@@ -152,6 +154,12 @@ def is_call(body: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _may_be_huge(body: bytes) -> bool:
+    """Return whether a body may hold a number beyond a float."""
+    zeros = body.translate(_DIGITS_AS_ZERO)
+    return b"e000" in zeros or b"e+000" in zeros or _MANY_DIGITS in zeros
 
 
 def _finite(text: str) -> float:

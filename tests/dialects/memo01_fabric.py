@@ -155,11 +155,29 @@ class WorkerShell:
         self.side = MemoWorkerSide(services, slots)
         self.work: deque[Assigned] = deque()
         self.beats = 0
+        #: Address, slot and message of the newest request.
+        self.asked = (b"", b"", b"")
         self.say(self.side.join())
 
     def say(self, messages: list[Frames]) -> None:
         for slot, message in messages:
-            self.fabric.request(self.connection, message, lambda a, s=slot: self.hear([s, a]))  # type: ignore[misc]
+            # Its answer may come, and be answered, before this returns.
+            before = self.asked
+            address = self.fabric.request(
+                self.connection,
+                message,
+                lambda a, s=slot: self.hear([s, a]),  # type: ignore[misc]
+            )
+            if self.asked == before:
+                self.asked = (address, slot, message)
+
+    def again(self) -> None:
+        """Send the newest request again, on a new connection, as NNG does."""
+        address, slot, message = self.asked
+        self.connection = self.fabric.connect()
+        moved = self.connection + address[8:]
+        self.fabric.open[moved] = lambda answer: self.hear([slot, answer])
+        self.fabric.take(self.fabric.side.receive(moved, [message], self.fabric.now))
 
     def hear(self, frames: Frames) -> None:
         self.take(self.side.receive(frames))

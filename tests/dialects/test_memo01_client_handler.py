@@ -114,7 +114,7 @@ def test_a_result_beyond_the_limit_is_a_fault_and_the_worker_goes_on() -> None:
     assert isinstance(reply, ReplyReceived)
     assert reply.fault is not None
     assert reply.fault.code is FaultCode.TOO_LARGE
-    assert credit == CreditGranted(worker)
+    assert credit == CreditGranted(worker, request=0x80000001)
 
 
 def test_the_reserved_service_cannot_be_asked_for(side: MemoBrokerSide) -> None:

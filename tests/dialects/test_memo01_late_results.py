@@ -71,9 +71,30 @@ def test_a_new_process_knows_what_the_workers_of_the_old_one_held(late: LateResu
     late.restore(LinkPast(4, work=work), bodies.get)
     assert late.take(b"\xaa", NEXT, b"out") is None
     assert late.take(b"\xaa", NEXT, b"new") == LostAssignment(
-        PeerId("memo/aa"), JobId("second"), 1, previous_payload=b"out"
+        PeerId("memo/aa"), JobId("second"), 1, previous_payload=b"out", is_recovered=True
     )
-    assert late.take(b"\xbb", NEXT, b"") == LostAssignment(PeerId("memo/bb"), JobId("third"), 3)
+    assert late.take(b"\xbb", NEXT, b"") == LostAssignment(
+        PeerId("memo/bb"), JobId("third"), 3, is_recovered=True
+    )
+
+
+def test_a_new_process_tells_results_by_the_request_that_the_job_answered(
+    late: LateResults,
+) -> None:
+    number = int.from_bytes(b"1111")
+    work = [RecoveredWork(work_for("memo/aa", "j", 1), 0.0, last_result_seq=2, answers=number)]
+    late.restore(LinkPast(4, work=work), {2: Body("memo", (b"out",))}.get)
+    assert late.take(b"\xaa", TWO + b"1111", b"out") is None
+    assert late.take(b"\xaa", TWO + b"2222", b"out") is not None
+
+
+def test_only_jobs_of_an_earlier_process_can_be_known_as_undelivered(late: LateResults) -> None:
+    work = [RecoveredWork(work_for("memo/aa", "j", 1), 0.0)]
+    late.restore(LinkPast(4, work=work), lambda seq: None)
+    late.expect(busy(b"w"))
+    assert late.take_undelivered(b"w") is None
+    assert late.take_undelivered(b"\xaa") is not None
+    assert late.take_undelivered(b"\xaa") is None
 
 
 def test_a_result_is_told_from_the_one_before_by_its_request_or_its_payload() -> None:

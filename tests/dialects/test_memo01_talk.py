@@ -181,6 +181,43 @@ def test_a_job_that_runs_during_a_restart_is_not_run_twice(fabric: MemoFabric) -
     assert len(worker.work) == len(other.work) == 1
 
 
+def test_a_result_that_equals_the_one_before_counts_after_a_restart(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
+    client.submit("j", Call("add"))
+    worker.finish(value="done")
+    address = client.submit("k", Call("add"))
+    fabric.restart()
+    client.again("k", address)
+    worker.connection = fabric.connect()
+    worker.finish(value="done")
+    assert client.finished["k"].answers == (Answer(value="done"),)
+    assert fabric.kinds().count("dispatched") == 2
+    assert not worker.work
+
+
+@pytest.mark.parametrize("is_idle", [False, True], ids=["RESULT", "HEARTBEAT"])
+def test_a_job_that_is_lost_at_a_hand_over_is_sent_again_at_once(
+    fabric: MemoFabric, is_idle: bool
+) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
+    client.submit("j", Call("add"))
+    worker.finish(value="done")
+    if is_idle:
+        fabric.wait(fabric.now + MemoSettings().beat_every)
+        assert worker.beats == 1
+    # The old leader has recorded the dispatch; its message does not arrive.
+    fabric.open.clear()
+    address = client.submit("k", Call("add"))
+    assert not worker.work
+    fabric.restart()
+    client.again("k", address)
+    worker.again()
+    assert len(worker.work) == 1
+    worker.finish(value="done")
+    assert client.finished["k"].answers == (Answer(value="done"),)
+    assert [r.fault for r in fabric.records if r.kind == Kind.REQUEUED] == ["handed_back"]
+
+
 def test_a_job_that_waits_during_a_restart_is_not_asked_for_twice(fabric: MemoFabric) -> None:
     client = ClientShell(fabric)
     address = client.submit("j", Call("add", timeout=2.5))

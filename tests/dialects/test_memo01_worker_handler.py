@@ -82,7 +82,7 @@ def test_a_result_ends_the_job_and_parks_the_worker_again(side: MemoBrokerSide) 
     side.render(work(worker), 0.0)
     assert peer.say(MemoResult(id_, b"out"), 1.0) == [
         ReplyReceived(worker, JobId("j"), ReplyKind.FINAL, Body("memo", (b"out",)), None, 1),
-        CreditGranted(worker),
+        CreditGranted(worker, request=0x80000001),
     ]
     assert said(side.render(work(worker, b"next"), 2.0))[0][0] == peer.address
 

@@ -223,7 +223,9 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
         state.deadlines.cancel(part.retry_timer)
         part.patience_timer = part.retry_timer = None
     attempt = _next_attempt(part)
-    seq = state.record(Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt)
+    seq = state.record(
+        Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt, count=worker.request
+    )
     state.registry.hold(worker, part)
     state.limiters.hold(part)
     if state.store.families.has_open(job.id):

@@ -221,6 +221,8 @@ class RecoveredWork:
     accept_seq: int = 0
     #: The position of the worker's result before this work; 0: there is none.
     last_result_seq: int = 0
+    #: The number of the worker's request that this work answered; 0: not known.
+    answers: int = 0
 
 
 @value

@@ -117,6 +117,8 @@ class CreditGranted:
 
     worker: PeerId
     credit: int = 1
+    #: The number of the request that waits for the next job, if the wire numbers requests.
+    request: int = 0
 
 
 @value

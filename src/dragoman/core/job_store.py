@@ -140,7 +140,7 @@ class JobStore:
         part.worker = WorkerName(record.worker)
         part.peer = PeerId(record.peer)
         part.dispatched_at, part.retry_at = record.at, 0.0
-        part.dispatch_seq, part.accept_seq = record.seq, 0
+        part.dispatch_seq, part.accept_seq, part.answers = record.seq, 0, record.count
         part.job.state = JobState.RUNNING
         limits = self.queue.limits
         if limits.rules or part.job.terms.limit is not None:

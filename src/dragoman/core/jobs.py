@@ -23,6 +23,7 @@ class JobPart:
 
     __slots__ = (
         "accept_seq",
+        "answers",
         "attempt",
         "body",
         "bound",
@@ -80,6 +81,8 @@ class JobPart:
         #: Positions of its last dispatch, and of the worker's confirmation that it has it.
         self.dispatch_seq = 0
         self.accept_seq = 0
+        #: The number of the worker's request that its last dispatch answers; 0: it has none.
+        self.answers = 0
         self.is_waiting_for_input = False
         #: Workers that refused it, with their last reason. None instead of empty: rarely used.
         self.refusals: dict[WorkerName, str] | None = None
@@ -139,6 +142,7 @@ class JobPart:
             self.nbytes,
             self.dispatch_seq,
             self.accept_seq,
+            self.answers,
             self.is_waiting_for_input,
         )
 

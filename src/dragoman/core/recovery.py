@@ -87,7 +87,9 @@ def work_in_flight(broker: Broker) -> Iterator[RecoveredWork]:
         for part in worker.held.values():
             work = work_of(part, worker.peer, _ran_until(part), part.dispatch_seq)
             last_result = results.get(worker.peer, 0)
-            yield RecoveredWork(work, part.dispatched_at, part.accept_seq, last_result)
+            yield RecoveredWork(
+                work, part.dispatched_at, part.accept_seq, last_result, part.answers
+            )
 
 
 def recovered_requests(store: JobStore) -> Iterator[RecoveredRequest]:

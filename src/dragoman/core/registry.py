@@ -51,6 +51,8 @@ class RegisteredWorker:
         self.parents: set[tuple[JobId, int]] = set()
         #: How many jobs it may hold beside its credit now. Grows while jobs return quickly.
         self.extra = 0
+        #: The number of its last request that granted credit; 0: its wire has none.
+        self.request = 0
         # At most one of each kind runs.
         self.lease_timer: Timer | None = None
         self.beat_timer: Timer | None = None

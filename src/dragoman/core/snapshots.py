@@ -25,7 +25,7 @@ from dragoman.model.terms import Terms, read_terms, terms_text
 
 #: Raise it when a record means something else to the fold, or when rows change. A snapshot with
 #: another number is ignored, and all records are replayed.
-FOLD_VERSION: Final = 8
+FOLD_VERSION: Final = 9
 #: Jobs in one row: enough to be fast, few enough to be read piece by piece.
 _BLOCK: Final = 2000
 
@@ -163,6 +163,7 @@ def _write_part(part: JobPart, texts: SharedTexts) -> Row:
         part.failures,
         part.retry_at,
         _write_fault(part.setback),
+        part.answers,
     ]
 
 
@@ -309,6 +310,7 @@ class JobReader:
         part.service, part.target, part.task = texts[row[13]], self._target(row[14]), texts[row[15]]
         part.request_seq, part.nbytes = row[16], row[17]
         part.failures, part.retry_at, part.setback = row[18], row[19], _read_fault(row[20])
+        part.answers = row[21]
         return part
 
     def _target(self, at: int) -> Target:

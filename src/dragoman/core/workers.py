@@ -103,6 +103,7 @@ def credit_granted(state: BrokerState, event: CreditGranted) -> None:
         return
     if worker.credit is not None:
         worker.credit += max(event.credit, 0)
+    worker.request = event.request
     state.registry.refresh(worker)
     fill_worker(state, worker)
 

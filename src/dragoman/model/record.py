@@ -28,7 +28,9 @@ class Kind(StrEnum):
     #: The job got its parts; `detail` = worker names, one per line; for a job on resources,
     #: `target` = the resources of each part, one target per line.
     BOUND = "bound"
-    DISPATCHED = "dispatched"  #: part `part` was sent to `worker` as attempt `attempt`
+    #: Part `part` was sent to `worker` as attempt `attempt`; `count` = the number of the worker's
+    #: last request that granted credit, if its wire numbers requests.
+    DISPATCHED = "dispatched"
     ACCEPTED = "accepted"  #: the worker confirmed that it has the job
     PROGRESS = "progress"  #: the worker reported progress; body = the report
     INPUT_ASKED = "input_asked"  #: the worker asked the client for input; body = the question

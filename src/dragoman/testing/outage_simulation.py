@@ -34,6 +34,11 @@ class SteadyWorker(DialectWorker):
     """A worker without faults. It counts how often it runs each job."""
 
     runs: Counter[str]
+    #: Whether its task returns the same value each time.
+    answers_alike = False
+
+    def _value(self, work: Assigned) -> str:
+        return "done" if self.answers_alike else super()._value(work)
 
     def _work(self, work: Assigned) -> None:
         if work.ticket in self.running:
@@ -54,6 +59,8 @@ class OutageSimulation(DialectSimulation):
     def _create_dialect_peers(self, dialects: tuple[str, ...]) -> None:
         self.network.message_faults = MessageFaults()
         self.runs: Counter[str] = Counter()
+        # With equal results, one that is sent again can only be told by its request.
+        self._answers_alike = self.world.seed % 2 == 0
         self.dialect_workers = [
             self._steady_worker(name, n) for name in dialects for n in range(self.workers_each)
         ]
@@ -72,6 +79,7 @@ class OutageSimulation(DialectSimulation):
             self.world, self.hub, self._dialect(name), f"{name}-w{number}", name, self._new_id
         )
         worker.runs, worker.is_good = self.runs, True
+        worker.answers_alike = self._answers_alike
         return worker
 
     def _strict_client(self, services: tuple[str, ...]) -> DialectClient:
@@ -80,6 +88,7 @@ class OutageSimulation(DialectSimulation):
             self.world, self.hub, self.oracle, dialect, "client", services, self._new_id
         )
         client.timeouts = (TIMEOUT,)
+        client.gets_echoes = not self._answers_alike
         return client
 
     # --- outages ------------------------------------------------------------------------------

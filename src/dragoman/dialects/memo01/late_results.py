@@ -10,7 +10,7 @@ from typing import Final
 from dragoman.core.effects import LinkPast
 from dragoman.dialects.base import Address
 from dragoman.dialects.memo01.request_recovery import LoadBody
-from dragoman.dialects.memo01.requests import has_same_id
+from dragoman.dialects.memo01.requests import ID, has_same_id
 from dragoman.dialects.memo01.workers import MemoWorker
 from dragoman.model.names import JobId, PeerId, name_of
 from dragoman.model.value import value
@@ -26,13 +26,18 @@ class LostAssignment:
     peer: PeerId
     job: JobId
     attempt: int
-    #: Address of the request that the JOB answered, ...
+    #: Address of the request that the JOB answered; after a restart only its request ID, ...
     answered: Address | None = None
-    #: ... or, after a restart, the payload of the worker's previous result.
+    #: ... or, if an older version recorded none, the payload of the worker's previous result.
     previous_payload: bytes | None = None
+    #: Whether an earlier process gave it out: then the core still waits for this worker.
+    is_recovered: bool = False
 
     def is_previous_result(self, address: Address, payload: bytes) -> bool:
-        """Return whether a RESULT is the previous one, resent because the JOB never arrived."""
+        """Return whether a RESULT is the previous one, resent because the JOB never arrived.
+
+        Payloads do not tell: many tasks return the same value each time.
+        """
         if self.answered is not None:
             return has_same_id(self.answered, address)
         return payload == self.previous_payload
@@ -49,10 +54,11 @@ class LateResults:
         """Restore the assignments of an earlier process."""
         for found in past.work:
             work, seq = found.work, found.last_result_seq
-            body = load_body(seq) if seq else None
+            answered = Address(found.answers.to_bytes(ID)) if found.answers else None
+            body = load_body(seq) if seq and not answered else None
             previous_payload = b"".join(body.parts) if body else None
             lost = LostAssignment(
-                work.worker, work.job, work.attempt, previous_payload=previous_payload
+                work.worker, work.job, work.attempt, answered, previous_payload, is_recovered=True
             )
             self._assignments[bytes.fromhex(name_of(work.worker))] = lost
 
@@ -70,5 +76,12 @@ class LateResults:
         """Remove and return the assignment of a RESULT; None if it has none or is a resend."""
         lost = self._assignments.get(id_)
         if lost is None or lost.is_previous_result(address, payload):
+            return None
+        return self._assignments.pop(id_)
+
+    def take_undelivered(self, id_: bytes) -> LostAssignment | None:
+        """Remove and return an assignment of an earlier process whose JOB never arrived."""
+        lost = self._assignments.get(id_)
+        if lost is None or not lost.is_recovered:
             return None
         return self._assignments.pop(id_)

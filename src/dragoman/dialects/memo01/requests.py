@@ -32,6 +32,11 @@ def has_same_id(one: Address, other: Address) -> bool:
     return one[-ID:] == other[-ID:]
 
 
+def number_of(address: Address) -> int:
+    """Return the request ID of an address; it is never 0, because its top bit is set."""
+    return int.from_bytes(address[-ID:])
+
+
 def key_of(address: Address, message: bytes) -> RequestKey:
     """Return the fingerprint of a request: its ID and a hash of its bytes."""
     return address[-ID:], blake2b(message, digest_size=8).digest()

@@ -25,7 +25,7 @@ from dragoman.dialects.memo01.client_handler import refusal
 from dragoman.dialects.memo01.labels import read_labels
 from dragoman.dialects.memo01.late_results import LateResults
 from dragoman.dialects.memo01.request_recovery import LoadBody
-from dragoman.dialects.memo01.requests import has_same_id
+from dragoman.dialects.memo01.requests import has_same_id, number_of
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
 from dragoman.dialects.memo01.wire import (
     MemoDisconnect,
@@ -43,6 +43,7 @@ from dragoman.model.target import resources_of
 
 #: A busy worker is dropped this long after its job's time, so that the core ends the job first.
 _LATE: Final = 1.0
+_NOT_ARRIVED: Final = Fault(FaultCode.HANDED_BACK, "its JOB was lost with an earlier connection")
 
 EventsAndSends = list[Event | Send]
 
@@ -114,7 +115,7 @@ class MemoWorkerHandler:
         """Read the answer to a HEARTBEAT; park the worker again."""
         worker = self._table.by_id.get(beat.id)
         if worker is None:
-            return [disconnect_unknown(address, beat.id)]
+            return [*self._undelivered(beat.id), disconnect_unknown(address, beat.id)]
         again = self._resent_by(worker, address, now)
         if again is not None:
             return [*again]
@@ -142,7 +143,8 @@ class MemoWorkerHandler:
             self._table.drop(worker)
             bye = Send(address, [encode(MemoDisconnect(worker.id))])
             return [reply, PeerLeft(worker.peer, "left with its last result"), bye]
-        return [reply, CreditGranted(worker.peer), *self._park(worker, address, now)]
+        credit = CreditGranted(worker.peer, request=number_of(address))
+        return [reply, credit, *self._park(worker, address, now)]
 
     def _reply(self, worker: MemoWorker, result: MemoResult) -> ReplyReceived:
         assert worker.job is not None
@@ -160,10 +162,24 @@ class MemoWorkerHandler:
     def _late_reply(self, address: Address, result: MemoResult) -> list[ReplyReceived]:
         """Return the reply of a lost worker, or of a worker of an earlier process."""
         lost = self._late.take(result.id, address, result.payload)
-        if lost is None or len(result.payload) > self._settings.payload_limit:
+        if lost is None:
+            return self._undelivered(result.id)
+        if len(result.payload) > self._settings.payload_limit:
             return []
         fault, body = fault_in(result.payload), Body(NAME, (result.payload,))
         return [ReplyReceived(lost.peer, lost.job, ReplyKind.FINAL, body, fault, lost.attempt)]
+
+    def _undelivered(self, id_: bytes) -> list[ReplyReceived]:
+        """Return the job of an earlier process to the core: its JOB was lost on the way.
+
+        A worker that has its JOB sends neither a HEARTBEAT nor the result before.
+        """
+        lost = self._late.take_undelivered(id_)
+        if lost is None:
+            return []
+        return [
+            ReplyReceived(lost.peer, lost.job, ReplyKind.FINAL, EMPTY, _NOT_ARRIVED, lost.attempt)
+        ]
 
     def connection_ended(self, connection: bytes, now: float) -> EventsAndSends:
         """Drop the parked workers of a connection; the others may come back on another one."""

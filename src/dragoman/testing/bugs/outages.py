@@ -1,10 +1,20 @@
 """Planted bugs of outages: the broker blames its peers for its own restart, pause or clock."""
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
+from dragoman.core import recovery
+from dragoman.core.broker import Broker
+from dragoman.core.deadlines import TimerKind
+from dragoman.core.effects import RecoveredWork
+from dragoman.core.jobs import JobPart
+from dragoman.core.state import BrokerState
+from dragoman.dialects.memo01.late_results import LateResults
 from dragoman.dialects.unconfirmed import UnconfirmedResults
 from dragoman.ledger import snapshots
+from dragoman.server import side_recovery
 from dragoman.server.clock import Clock
 from dragoman.server.engine import BrokerEngine
 from dragoman.server.side_recovery import SideRecovery
@@ -46,6 +56,39 @@ def past_of_sides_forgotten() -> Iterator[None]:
 def results_not_kept() -> Iterator[None]:
     """A worker forgets its results before the broker has recorded them."""
     with replaced(UnconfirmedResults, "keep", _nothing):
+        yield
+
+
+@BUGS.add
+def requests_told_apart_by_their_content() -> Iterator[None]:
+    """After a restart, a result that equals the worker's last one counts as sent again."""
+
+    def without_numbers(broker: Broker) -> Iterator[RecoveredWork]:
+        return (replace(found, answers=0) for found in old(broker))
+
+    old = recovery.work_in_flight
+    with replaced(side_recovery, "work_in_flight", without_numbers):
+        yield
+
+
+@BUGS.add
+def lost_jobs_awaited_for_ever() -> Iterator[None]:
+    """After a restart, a job whose message was lost waits for a worker that never got it."""
+
+    def forget(late: LateResults, id_: bytes) -> None:
+        return None
+
+    def await_worker(state: BrokerState, part: JobPart) -> None:
+        old(state, part)
+        worker = state.absent[part.peer]
+        state.deadlines.cancel(worker.absence_timer)
+        worker.absence_timer = state.deadlines.set(math.inf, TimerKind.ABSENCE, worker)
+
+    old = recovery._await_worker
+    with (
+        replaced(LateResults, "take_undelivered", forget),
+        replaced(recovery, "_await_worker", await_worker),
+    ):
         yield
 
 

@@ -93,6 +93,20 @@ class Node(Process):
         # A node that has just been started does not answer yet.
         return done.returncode, json.loads(done.stdout) if done.stdout else {"leaders": []}
 
+    def doctor(self) -> dict[str, str]:
+        """Run `dragoman doctor` on this node; return what it says about the cluster."""
+        where = ["--config", str(self.config), "--data", str(self.data), "--json"]
+        done = subprocess.run(
+            [*self._at_node, DRAGOMAN, "doctor", *where],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=ROOT,
+        )
+        found = [each for each in json.loads(done.stdout) if each["what"] == "cluster"]
+        return {each["words"]: each["verdict"] for each in found}
+
 
 class Cluster:
     """Three nodes and their addresses."""

@@ -15,7 +15,7 @@ from tests.interop.cluster_faults import CUTS, FAULTS, FULL, Fault, small_disk
 from tests.interop.cluster_load import Load, check_ledgers
 from tests.interop.cluster_network import node_network
 from tests.interop.cluster_nodes import HOSTS, Cluster
-from tests.interop.harness import Fleet
+from tests.interop.harness import Fleet, until
 
 from dragoman.server.server import LEDGER_FILE
 
@@ -76,6 +76,26 @@ def check_roles(cluster: Cluster, leader: str) -> None:
     assert roles == {name: "leader" if name == leader else "standby" for name in HOSTS}
 
 
+def check_doctor(cluster: Cluster, missing: str) -> None:
+    """The doctor of a running node names the one that is down; that of the one does not ask."""
+    running = next(name for name in HOSTS if name != missing)
+
+    def known() -> dict[str, str]:
+        # The other servers need a moment to see that one is gone.
+        found = cluster.nodes[running].doctor()
+        is_seen = any(f"not complete or not there: {missing}" in text for text in found)
+        return found if is_seen else {}
+
+    said = until(known, f"the doctor sees that {missing} is gone", every=0.5)
+    [text] = [text for text in said if "nodes answer" in text]
+    assert (said[text], f"silent: {missing}." in text) == ("warning", True), said
+    assert any("leads, epoch" in text for text in said), said
+    assert any("each write is synced to disk" in text for text in said), said
+    assert "bad" not in said.values(), said
+    [down] = [text for text in cluster.nodes[missing].doctor() if "does not run" in text]
+    assert f"node {missing}" in down
+
+
 @pytest.mark.timeout(600)
 def test_a_killed_leader_and_a_restart_cost_no_work(fleet: Fleet) -> None:
     cluster = Cluster(fleet, LINKS, SETTINGS)
@@ -85,6 +105,7 @@ def test_a_killed_leader_and_a_restart_cost_no_work(fleet: Fleet) -> None:
     load.until_acknowledged(time.monotonic(), many=50)
     cluster.nodes[first].kill()
     load.until_acknowledged(time.monotonic(), many=50)
+    check_doctor(cluster, missing=first)
     cluster.nodes[first].start()
     cluster.until_all_answer()
     # `make cluster-chaos` restarts all of them, one by one.

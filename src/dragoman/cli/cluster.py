@@ -16,8 +16,10 @@ from dragoman.cli.init import write_private
 from dragoman.cli.output import AS_JSON, print_json
 
 if TYPE_CHECKING:
+    from dragoman.server.cluster_sync import ServerSync
     from dragoman.server.cluster_watch import WatchedServers
     from dragoman.server.member_channel import Content
+    from dragoman.server.settings import BrokerSettings
 
 T = TypeVar("T")
 
@@ -62,18 +64,20 @@ def status(
 
     Exits with 0 if one node leads and all nodes answer, with 1 if not.
     """
-    node = ClusterCommand(config, data, within)
-    rows, servers = node.run(node.look)
+    node = ClusterCommand(find_settings(config, data), within)
+    rows, servers, sync = node.run(node.look)
     expected = node.expected
     leaders = [row["node"] for row in rows if row["role"] == "leader"]
     is_well = len(leaders) == 1 and len(rows) >= expected
     if as_json:
         stream = {"stream": servers.leader, "complete": servers.current, "behind": servers.behind}
         found = {"nodes": rows, "expected": expected, "leaders": leaders, "ok": is_well}
-        print_json(found | stream)
+        synced = {"sync": sync.as_text(), "sync_is_safe": sync.is_known_safe}
+        print_json(found | stream | synced)
     else:
         _print_status(rows, expected, leaders)
         _print_servers(servers)
+        typer.echo(sync.describe() if sync.is_known_safe else f"WARNING: {sync.describe()}")
     if not is_well:
         raise typer.Exit(1)
 
@@ -107,7 +111,7 @@ def step_down(
     as_json: bool = AS_JSON,
 ) -> None:
     """Hand the lead over to another node; return when it leads. Nothing is lost or refused."""
-    node = ClusterCommand(config, data, within)
+    node = ClusterCommand(find_settings(config, data), within)
     before, after = node.run(node.hand_over)
     if as_json:
         print_json({"from": before, "to": after})
@@ -126,7 +130,7 @@ def verify(
 
     Exits with 0 if all copies are equal and all nodes answer, with 1 if not.
     """
-    node = ClusterCommand(config, data, within)
+    node = ClusterCommand(find_settings(config, data), within)
     seq, rows = node.run(node.compare)
     expected = node.expected
     marks = {row["mark"] for row in rows}
@@ -146,12 +150,11 @@ def verify(
 class ClusterCommand:
     """One command: a connection to the members, through the NATS of this node."""
 
-    def __init__(self, config: Path | None, data: Path | None, within: float) -> None:
+    def __init__(self, settings: "BrokerSettings", within: float) -> None:
         # Imported here: most commands start faster without them.
-        from dragoman.server.cluster_member import find_section, own_url
+        from dragoman.server.cluster_member import find_section, own_url, stream_name
         from dragoman.server.member_channel import MemberChannel
 
-        settings = find_settings(config, data)
         section = find_section(settings)
         self._within = within
         self.section, self.data = section, settings.data
@@ -161,7 +164,7 @@ class ClusterCommand:
             return MemberChannel(url, section.name)
 
         self._connect = connect
-        self._stream = f"DRAGOMAN_{section.name}"
+        self._stream = stream_name(section.name)
         self._channel: MemberChannel
         #: Nodes that should answer; 0: not known.
         self.expected = section.size
@@ -179,12 +182,14 @@ class ClusterCommand:
 
         return asyncio.run(in_loop())
 
-    async def look(self) -> "tuple[list[Content], WatchedServers]":
-        """Ask every node, and the stream for its servers."""
+    async def look(self) -> "tuple[list[Content], WatchedServers, ServerSync]":
+        """Ask every node, the stream for its servers, and these for their settings."""
+        from dragoman.server.cluster_sync import ask_sync
         from dragoman.server.cluster_watch import ask_servers
 
         rows = await self.ask_all("status")
-        return rows, await ask_servers(self._channel, self._stream, self._within)
+        servers = await ask_servers(self._channel, self._stream, self._within)
+        return rows, servers, await ask_sync(self.section, self._channel, self._stream)
 
     async def ask_all(self, kind: str, within: float = 0.0, **more: object) -> "list[Content]":
         """Ask every node."""

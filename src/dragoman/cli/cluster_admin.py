@@ -27,7 +27,7 @@ def backup(
     from dragoman.ledger.backup import backup as back_up
 
     settings = find_settings(config, data)
-    node = ClusterCommand(config, data, within)
+    node = ClusterCommand(settings, within)
     rows = node.run(lambda: node.ask_all("status"))
     report = back_up(settings.data, folder, read_key(settings.security.audit_key))
     missing = max(0, *(int(row["last"]) for row in rows), 0) - report.last
@@ -88,7 +88,7 @@ def remove(
     """
     from dragoman.server.cluster_removal import remove_node
 
-    node = ClusterCommand(config, data, within)
+    node = ClusterCommand(find_settings(config, data), within)
     rows = node.run(lambda: node.ask_all("status"))
     if any(row["node"] == gone for row in rows):
         raise ValueError(f"node {gone} answers; stop it first")

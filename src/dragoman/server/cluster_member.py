@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,6 +26,7 @@ from dragoman.server.cluster_pass_through import (
     require_fixed_ports,
 )
 from dragoman.server.cluster_settings import ClusterSection
+from dragoman.server.cluster_sync import ask_sync
 from dragoman.server.cluster_watch import ClusterWatch
 from dragoman.server.lease import LeaseHolder
 from dragoman.server.member_channel import Content, MemberChannel
@@ -47,6 +49,7 @@ log = structlog.get_logger("dragoman.cluster")
 #: The folder of the nats-server, in the data folder.
 CLUSTER_FOLDER: Final = "cluster"
 _SECTION: Final = "node.json"
+_VERSION: Final = version("dragoman")
 #: Seconds that the leader has to note whose connection comes.
 _ANNOUNCE: Final = 1.0
 #: Answers that are waited for if the number of nodes is not known.
@@ -80,6 +83,16 @@ class ClusterBroker(Protocol):
         ...
 
 
+def stream_name(cluster: str) -> str:
+    """Return the name of the stream that has the ledger of a cluster."""
+    return f"DRAGOMAN_{cluster}"
+
+
+def bucket_name(cluster: str) -> str:
+    """Return the name of the bucket that has the leases of a cluster."""
+    return f"dragoman-{cluster}"
+
+
 def own_url(section: ClusterSection, data: Path) -> str:
     """Return the URL of a node's NATS, with user and password. Raises ValueError."""
     if section.nats:
@@ -101,14 +114,20 @@ def remember_section(section: ClusterSection, data: Path) -> None:
 
 def find_section(settings: BrokerSettings) -> ClusterSection:
     """Return how a node runs: by its settings, or as it was started last. Raises ValueError."""
-    if settings.cluster.name:
-        return settings.cluster
-    try:
-        text = (settings.data / CLUSTER_FOLDER / _SECTION).read_text()
-    except OSError:
+    found = settings.cluster if settings.cluster.name else remembered_section(settings.data)
+    if found is None:
         raise ValueError(
             f"no node of a cluster has run with {settings.data}; use --data or --config"
-        ) from None
+        )
+    return found
+
+
+def remembered_section(data: Path) -> ClusterSection | None:
+    """Return how the node with this data folder was started last; None: there is none."""
+    try:
+        text = (data / CLUSTER_FOLDER / _SECTION).read_text()
+    except OSError:
+        return None
     return ClusterSection.model_validate_json(text)
 
 
@@ -131,11 +150,6 @@ class ClusterMember:
         (self._settings.data / CLUSTER_FOLDER).mkdir(0o700, parents=True, exist_ok=True)
         if self._server is not None:
             await self._server.start()
-        else:
-            log.warning(
-                "whether the NATS servers sync each write cannot be read; set "
-                "`sync_interval: always` there, or a power failure may lose work"
-            )
         # A standby that takes over must not read hundreds of modules from the disk first.
         await asyncio.to_thread(load_modules, self._settings)
         remember_section(section, self._settings.data)
@@ -143,6 +157,7 @@ class ClusterMember:
         self._channel = MemberChannel(url, section.name, section.node, self._handlers())
         await self._channel.open()
         stream, bucket = await self._until_quorum(url)
+        await self._report_sync()
         passing = ClusterPassThrough(self._settings, self._announce)
         publish = partial(advertise, self._settings)
         self._watch = watch = ClusterWatch(
@@ -160,6 +175,16 @@ class ClusterMember:
             watched=lambda: watch.state,
             ask_nodes=self._ask_nodes,
         )
+
+    async def _report_sync(self) -> None:
+        """Say loudly if servers that are not our own may lose acknowledged work."""
+        section = self._settings.cluster
+        if not section.nats:
+            return
+        assert self._channel is not None
+        found = await ask_sync(section, self._channel, stream_name(section.name))
+        say = log.info if found.is_known_safe else log.error if found.weak else log.warning
+        say(found.describe(), servers=found.as_text())
 
     async def _ask_all(self) -> list[Content]:
         assert self._channel is not None
@@ -191,8 +216,8 @@ class ClusterMember:
             own = f"dragoman {section.node}"
             self._connection = JetStreamConnection(servers, user=user, password=password, name=own)
         subject = f"dragoman.ledger.{name}"
-        stream = JetStream.open(self._connection, f"DRAGOMAN_{name}", subject, copies)
-        bucket = JetStreamBucket.open(self._connection, f"dragoman-{name}", copies, LEASE_TTL)
+        stream = JetStream.open(self._connection, stream_name(name), subject, copies)
+        bucket = JetStreamBucket.open(self._connection, bucket_name(name), copies, LEASE_TTL)
         return stream, bucket
 
     def attach(self, broker: ClusterBroker) -> None:
@@ -237,11 +262,12 @@ class ClusterMember:
         return {}
 
     def _show_status(self, content: Content) -> Content | None:
-        broker = self._broker
+        broker, own = self._broker, {"version": _VERSION}
         if broker is None:
-            return {"role": str(Role.NEITHER), "leader": "", "epoch": 0, "lag": 0, "last": 0}
+            none = {"role": str(Role.NEITHER), "leader": "", "epoch": 0, "lag": 0, "last": 0}
+            return none | own
         leader = broker.leader
-        return {
+        return own | {
             "role": str(broker.role),
             "leader": "" if leader is None else leader.node,
             "epoch": 0 if leader is None else leader.epoch,

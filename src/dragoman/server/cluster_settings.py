@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -43,6 +44,11 @@ class ClusterSection(BaseModel):
         description="The URL of NATS servers with JetStream that are not the broker's own, with "
         "user and password of an account that only the brokers use; empty: the node starts one.",
     )
+    monitor: str = Field(
+        default="",
+        description="The monitoring URLs of the servers of `nats`, separated by commas, such as "
+        "http://nats1:8222. There the broker reads whether they sync each write to disk.",
+    )
     replicas: int = Field(
         default=0,
         ge=0,
@@ -63,6 +69,8 @@ class ClusterSection(BaseModel):
         if not self.node:
             raise ValueError(f"cluster {self.name!r} needs the name of this node; use --node")
         check_name(self.node)
+        for url in filter(None, self.monitor.split(",")):
+            check_monitor(url.strip())
         if not self.nats:
             for place in (self.listen, *self.join):
                 check_place(place)
@@ -112,3 +120,10 @@ class ClusterSection(BaseModel):
             ) from None
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+
+def check_monitor(url: str) -> None:
+    """Raise ValueError if a text is no URL of a monitoring port."""
+    place = urlsplit(url)
+    if place.scheme not in ("http", "https") or not place.hostname:
+        raise ValueError(f"{url!r} is no monitoring URL; use http://HOST:8222")

@@ -28,6 +28,11 @@ Content = dict[str, Any]
 Handler = Callable[[Content], Content | None]
 
 
+def member_prefix(cluster: str) -> str:
+    """Return the beginning of the subjects of a cluster's members."""
+    return f"dragoman.member.{cluster}"
+
+
 class MemberChannel:
     """One member's end. `handlers` answer requests, by their kind."""
 
@@ -39,7 +44,7 @@ class MemberChannel:
         handlers: "dict[str, Handler] | None" = None,
         **options: Any,
     ) -> None:
-        self._prefix = f"dragoman.member.{cluster}"
+        self._prefix = member_prefix(cluster)
         self._answers = f"{self._prefix}.answer.{os.urandom(8).hex()}"
         self.node = node
         self.handlers = handlers if handlers is not None else {}
@@ -85,6 +90,23 @@ class MemberChannel:
             self._nats.flush()
             async with asyncio.timeout(within):
                 return await answers.get()
+
+    async def call_all(
+        self, subject: str, within: float, is_enough: Callable[[list[Content]], bool]
+    ) -> list[Content]:
+        """Send an empty request to a subject outside of the cluster's; return all answers.
+
+        It waits until they are enough, or the time is over.
+        """
+        found: list[Content] = []
+        with self._inbox() as (inbox, answers):
+            self._nats.send(subject.encode(), [b"", b"", inbox.encode()])
+            self._nats.flush()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    while not is_enough(found):
+                        found.append(await answers.get())
+        return found
 
     async def ask_all(self, kind: str, within: float, most: int, **content: Any) -> list[Content]:
         """Ask every node; return the answers that come in time, at most so many."""

@@ -11,9 +11,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
+from dragoman.cli.doctor.cluster_checks import can_reach, gather, judge
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.security.files import make_private_folder
+from dragoman.server.cluster_member import find_section
+from dragoman.server.cluster_settings import ClusterSection
 from dragoman.server.namespace_settings import all_namespaces
 from dragoman.server.server import LEDGER_FILE
 from dragoman.server.settings import BrokerSettings, Listen
@@ -38,22 +41,26 @@ class BrokerChecks:
     # --- the cluster --------------------------------------------------------------------------
 
     def cluster(self) -> Iterator[CheckResult]:
-        """Check the secret of the cluster, and that the other nodes can be reached."""
-        section = self.settings.cluster
-        if not section.name:
-            return
-        if section.nats:
-            text = "set `sync_interval: always` at these servers; that cannot be read from here"
-            yield warning("cluster", f"uses NATS servers of its own: {text}")
-            return
+        """Check the settings of the cluster; if this node runs, ask all nodes how they are."""
         try:
-            section.read_token(self.settings.data)
-        except ValueError as error:
-            yield bad("cluster", str(error))
-        if len(section.join) % 2:
-            yield warning("cluster", f"{len(section.join) + 1} nodes: use three or five")
-        for place in section.join:
-            yield _node(place)
+            section = find_section(self.settings)
+        except ValueError:
+            return  # this broker is alone
+        if not section.nats:
+            try:
+                section.read_token(self.settings.data)
+            except ValueError as error:
+                yield bad("cluster", str(error))
+            if len(section.join) % 2:
+                yield warning("cluster", f"{len(section.join) + 1} nodes: use three or five")
+        facts, is_there = None, can_reach(section, self.settings)
+        if is_there:
+            facts = gather(self.settings)
+            yield from judge(facts)
+        elif is_there is not None:
+            yield _unreachable(section)
+        if facts is None or facts.silent:
+            yield from map(_node, section.join)
 
     # --- namespaces ---------------------------------------------------------------------------
 
@@ -187,6 +194,15 @@ def _fsync(folder: Path) -> CheckResult:
         return ok("fsync", text)
     hint = "acknowledgements wait for it; a local SSD is faster"
     return warning("fsync", f"{text}; {hint}" if middle <= _SLOW else f"{text}: slow; {hint}")
+
+
+def _unreachable(section: ClusterSection) -> CheckResult:
+    """Say why the nodes were not asked."""
+    if not section.nats:
+        text = f"node {section.node} does not run, so the others were not asked"
+        return warning("cluster", f"{text}; start it, or run doctor on a node that runs")
+    text = "its NATS servers cannot be reached from here; start them, or correct `cluster.nats`"
+    return bad("cluster", f"{text}. Set `sync_interval: always` there")
 
 
 def _node(place: str) -> CheckResult:

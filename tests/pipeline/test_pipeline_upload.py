@@ -84,3 +84,39 @@ def test_another_ledger_is_refused(source: Path, target: Path, tmp_path: Path) -
     with pytest.raises(OtherLedger, match="up to 6, but this export ends at 4"):
         upload(str(make_export(tmp_path / "older", 4)), str(target))
     assert json.loads((target / "manifest.json").read_text()) == before
+
+
+def test_a_node_that_is_behind_has_nothing_to_copy(tmp_path: Path, target: Path) -> None:
+    upload(str(make_export(tmp_path / "a", 6)), str(target), is_one_of_several=True)
+    behind = make_export(tmp_path / "b", 4)
+    done = upload(str(behind), str(target), is_one_of_several=True)
+    assert (done.after, done.upto, done.segments) == (6, 6, 0)
+
+
+def test_nodes_that_cut_at_different_records_give_each_record_once(
+    tmp_path: Path, target: Path
+) -> None:
+    upload(str(make_export(tmp_path / "a", 6)), str(target), is_one_of_several=True)
+    history = History()
+    for n in range(9):
+        history.submit(f"j{n}")
+    other = export(tmp_path / "b", history.records, 5, 8)
+    assert upload(other, str(target), is_one_of_several=True).segments == 2
+    copy = Export(str(target))
+    assert [(s.first, s.last, s.rows) for s in copy.segments()][-2:] == [(7, 8, 2), (9, 9, 1)]
+    copy.check(copy.after(0))
+
+
+def test_another_ledger_is_refused_by_its_records_too(tmp_path: Path, target: Path) -> None:
+    upload(str(make_export(tmp_path / "a", 6)), str(target), is_one_of_several=True)
+    other = make_export(tmp_path / "other", 8, "text")
+    with pytest.raises(OtherLedger, match="its record 6 differs"):
+        upload(str(other), str(target), is_one_of_several=True)
+
+
+def test_a_late_writer_does_not_change_what_is_published(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    upload(str(source), str(target), is_one_of_several=True)
+    for each in listed(target):
+        assert each["sha256"][:16] in each["file"]

@@ -2,17 +2,35 @@
 
 Readers begin with the manifest, so they see a segment only when it is whole. The copy keeps
 segments that the broker has removed (`sealed_days`), so it becomes the longer history.
+
+The nodes of a cluster have the same records, but cut them into segments at different places. If
+one continues the copy of another, it cuts its first segment, so that the target has each record
+once.
 """
 
+import hashlib
+import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.pipeline.export import Export
-from dragoman.pipeline.manifest import ExportedSegment, head, parse_manifest, plan
+from dragoman.pipeline.manifest import (
+    ExportedSegment,
+    SegmentRange,
+    head,
+    parse_manifest,
+    plan,
+)
 from dragoman.pipeline.storage import join, read_bytes, write_bytes
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MANIFEST = "manifest.json"
+
+SegmentEntry = dict[str, Any]
 
 
 class OtherLedger(Exception):
@@ -30,28 +48,88 @@ class UploadSummary:
     bytes: int = 0
 
 
-def upload(source: str, target: str) -> UploadSummary:
+def upload(
+    source: str,
+    target: str,
+    require_turn: Callable[[], None] = lambda: None,
+    *,
+    is_one_of_several: bool = False,
+) -> UploadSummary:
     """Copy the segments that the target does not have; return what was copied.
 
     Each file is checked against the manifest before it is copied. If the process is killed, the
     next upload copies the same segments again, under the same names.
+
+    Args:
+        source: the export.
+        target: where it is copied to.
+        require_turn: is called before the manifest is written; what it raises ends the upload.
+        is_one_of_several: whether other nodes of a cluster copy to this target, too. Then an export
+            that is behind the target is not wrong, and has nothing to copy.
+
     """
     export, there = Export(source), _manifest(target)
     known = parse_manifest(json.dumps(there))
     after = head(known)
     segments = export.segments()
-    _require_same_ledger(segments, known, target)
-    ranges = plan(segments, after)
+    if not is_one_of_several:
+        _require_same_ledger(segments, known, target)
+    elif head(segments) > after > 0:
+        _require_same_record(export, segments, Export(target), known)
+    ranges = plan(segments, after) if head(segments) > after else []
+    here = json.loads(read_bytes(join(source, MANIFEST)))
+    entries = {str(entry["file"]): entry for entry in here["segments"]}
+    fresh = []
     for each in ranges:
-        write_bytes(join(target, each.segment.file), export.read(each.segment))
-    if ranges:
-        wanted = {each.segment.file for each in ranges}
-        here = json.loads(read_bytes(join(source, MANIFEST)))
-        fresh = [entry for entry in here["segments"] if entry["file"] in wanted]
+        entry, data = _piece(export, each, entries[each.segment.file])
+        if is_one_of_several:
+            # A process that stood still may write late. It must not change what is published.
+            digest = entry["sha256"][:16]
+            entry = entry | {"file": f"{entry['file'].removesuffix('.parquet')}-{digest}.parquet"}
+        write_bytes(join(target, entry["file"]), data)
+        fresh.append(entry)
+    if fresh:
+        require_turn()
         whole = here | {"segments": [*there["segments"], *fresh]}
         write_bytes(join(target, MANIFEST), json.dumps(whole, indent=1).encode() + b"\n")
-    size = sum(each.segment.bytes for each in ranges)
+    size = sum(int(entry["bytes"]) for entry in fresh)
     return UploadSummary(after, ranges[-1].last if ranges else after, len(ranges), size)
+
+
+def _piece(export: Export, wanted: SegmentRange, entry: SegmentEntry) -> tuple[SegmentEntry, bytes]:
+    """Return a segment, or the part of it that the target lacks."""
+    data = export.read(wanted.segment)
+    return (
+        _cut(data, entry, wanted.after) if wanted.after >= wanted.segment.first else (entry, data)
+    )
+
+
+def _cut(data: bytes, entry: SegmentEntry, after: int) -> tuple[SegmentEntry, bytes]:
+    """Return the part of a segment behind a record, as a segment of its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = _table(data)
+    rest = table.filter(pc.greater(table["seq"], pa.scalar(after)))
+    sink = io.BytesIO()
+    pq.write_table(rest, sink, compression="zstd", sorting_columns=[pq.SortingColumn(0)])
+    made, instants = sink.getvalue(), rest["at"].cast(pa.int64())
+    return entry | {
+        "file": f"seg-{after + 1:020d}-{entry['last']:020d}.parquet",
+        "first": after + 1,
+        "rows": rest.num_rows,
+        "bytes": len(made),
+        "sha256": hashlib.sha256(made).hexdigest(),
+        "min_at": pc.min(instants).as_py() / 1e6,
+        "max_at": pc.max(instants).as_py() / 1e6,
+    }, made
+
+
+def _table(data: bytes) -> "pa.Table":
+    import pyarrow.parquet as pq
+
+    return pq.read_table(io.BytesIO(data))
 
 
 def _manifest(target: str) -> dict[str, Any]:
@@ -60,6 +138,36 @@ def _manifest(target: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(read_bytes(join(target, MANIFEST)))
     except FileNotFoundError:
         return {"segments": []}
+    return found
+
+
+def _require_same_record(
+    export: Export,
+    here: tuple[ExportedSegment, ...],
+    target: Export,
+    there: tuple[ExportedSegment, ...],
+) -> None:
+    """Compare the newest record of the target with that of the export, if it still has it."""
+    seq = head(there)
+    own = next((each for each in here if each.first <= seq <= each.last), None)
+    if own is None:
+        return  # `sealed_days` has removed it
+    last = max(there, key=lambda each: each.last)
+    ours, theirs = _row(export.read(own), seq), _row(target.read(last), seq)
+    common = ours.keys() & theirs.keys()
+    if any(ours[name] != theirs[name] for name in common):
+        raise OtherLedger(
+            f"{target.path} holds the export of another ledger: its record {seq} differs; "
+            "choose another target"
+        )
+
+
+def _row(data: bytes, seq: int) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = _table(data)
+    found: dict[str, Any] = table.filter(pc.equal(table["seq"], pa.scalar(seq))).to_pylist()[0]
     return found
 
 

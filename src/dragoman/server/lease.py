@@ -20,7 +20,8 @@ log = structlog.get_logger("dragoman.lease")
 
 #: Seconds until a lease that is not renewed is gone.
 TTL: Final = 2.0
-_KEY: Final = "leader"
+#: The key of the lease to lead; other leases have keys of their own.
+_LEADER: Final = "leader"
 #: The part of its time to live during which the holder acts, and after which it renews.
 _ACTS: Final = 0.75
 _RENEWS: Final = 0.2
@@ -70,8 +71,10 @@ class Lease:
         node: str,
         ttl: float = TTL,
         clock: Callable[[], float] = boot_time,
+        key: str = _LEADER,
     ) -> None:
         self.node = node
+        self._key = key
         self.ttl = ttl
         self._bucket = bucket
         self._clock = clock
@@ -88,13 +91,13 @@ class Lease:
 
     def holder(self) -> LeaseHolder | None:
         """Return who leads; None: no node. Raises TimeoutError and ConnectionError."""
-        found = self._bucket.get(_KEY)
+        found = self._bucket.get(self._key)
         return None if found is None else _parse(found[0])
 
     def take(self, epoch: int) -> bool:
         """Take the lease if it is free."""
         self._value = self._encode(epoch, {})
-        return self._note(lambda: self._bucket.create(_KEY, self._value))
+        return self._note(lambda: self._bucket.create(self._key, self._value))
 
     def announce(self, epoch: int, endpoints: dict[str, str]) -> bool:
         """Tell the endpoints, with a renewal."""
@@ -103,10 +106,10 @@ class Lease:
 
     def renew(self) -> bool:
         """Renew; tell whether the lease is held. Raises LeaseLost if another process has it."""
-        if self._note(lambda: self._bucket.update(_KEY, self._value, self._revision)):
+        if self._note(lambda: self._bucket.update(self._key, self._value, self._revision)):
             return True
         try:
-            found = self._bucket.get(_KEY)
+            found = self._bucket.get(self._key)
         except OSError:
             return self.is_held
         holder = None if found is None else _parse(found[0])
@@ -115,7 +118,7 @@ class Lease:
             raise LeaseLost(f"the lease belongs to {holder.node if holder else 'no node'}")
         # A renewal was stored, though its answer was lost.
         self._revision = found[1]
-        self._note(lambda: self._bucket.update(_KEY, self._value, self._revision))
+        self._note(lambda: self._bucket.update(self._key, self._value, self._revision))
         return self.is_held
 
     def release(self) -> None:
@@ -123,7 +126,7 @@ class Lease:
         self._held_until = 0.0
         if self._revision:
             try:
-                self._bucket.delete(_KEY, self._revision)
+                self._bucket.delete(self._key, self._revision)
             except OSError as error:
                 log.warning("the lease was not released; it ends by itself", error=str(error))
         self._revision = 0

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 #: The user of the brokers at their own server, and of the servers among each other.
 LEDGER_USER: Final = "ledger"
-_ROUTE_USER: Final = "route"
+ROUTE_USER: Final = "route"
 #: The user that manages the cluster itself.
 SYSTEM_USER: Final = "system"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -73,6 +73,11 @@ def system_password(token: str) -> str:
     return _derive(check_token(token), SYSTEM_USER)
 
 
+def route_password(token: str) -> str:
+    """Derive the password of the servers among each other."""
+    return _derive(check_token(token), ROUTE_USER)
+
+
 def cluster_lines(member: NatsCluster, data: Path) -> list[str]:
     """Return the lines of the configuration. Raises ValueError for text that cannot be written."""
     return [
@@ -93,13 +98,13 @@ def _user(name: str, password: str) -> str:
 
 def _route_lines(member: NatsCluster) -> list[str]:
     """Return the section about the other servers; a cluster of one has none."""
-    password = _derive(check_token(member.token), _ROUTE_USER)
-    routes = [f'"nats-route://{_ROUTE_USER}:{password}@{check_place(j)}"' for j in member.join]
+    password = route_password(member.token)
+    routes = [f'"nats-route://{ROUTE_USER}:{password}@{check_place(j)}"' for j in member.join]
     return [
         "cluster {",
         f"  name: {check_name(member.name)}",
         f'  listen: "{check_place(member.listen)}"',
-        f'  authorization {{ user: {_ROUTE_USER}, password: "{password}", timeout: 5 }}',
+        f'  authorization {{ user: {ROUTE_USER}, password: "{password}", timeout: 5 }}',
         *_tls_lines(member.tls),
         f"  routes: [{', '.join(routes)}]",
         "}",

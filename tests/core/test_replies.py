@@ -28,6 +28,12 @@ from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.target import ALL, Labelled, Named, OnResource
 
 
+def test_a_second_confirmation_of_one_attempt_says_nothing_new(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1"))
+    stage.tell(replied("w1", "j1", ReplyKind.ACCEPTED))
+    assert stage.tell(replied("w1", "j1", ReplyKind.ACCEPTED)) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "records"),
     [

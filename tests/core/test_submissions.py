@@ -1,6 +1,7 @@
 """Requests of clients: submit, submit again, cancel, input, status."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.core.builders import (
@@ -38,6 +39,25 @@ from dragoman.model.record import Kind
 
 def statuses(effects: list[Effect]) -> list[SendStatus]:
     return [e for e in effects if isinstance(e, SendStatus)]
+
+
+# --- the first answer ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["any", "all"])
+def test_a_client_gets_one_notice_of_a_job_that_a_worker_gets_at_once(
+    stage: Stage, target: str
+) -> None:
+    stage.tell(joined("w1"))
+    sent = sends(stage.tell(submitted("j1", target=target)))
+    assert sent == ["dispatched -> c1", "SendWork -> w1"]
+
+
+@pytest.mark.parametrize("more", [{}, {"target": "all"}, {"delay": 5.0}])
+def test_a_client_is_told_of_a_job_that_waits(stage: Stage, more: dict[str, Any]) -> None:
+    if "delay" in more:
+        stage.tell(joined("w1"))
+    assert sends(stage.tell(submitted("j1", **more))) == ["queued -> c1"]
 
 
 # --- the same job again -------------------------------------------------------------------------

@@ -38,7 +38,6 @@ from dragoman.dialects.peer_sides import (
     InputAsked,
     InputGiven,
     Progress,
-    Queued,
     StatusNotice,
     Stop,
     Submission,
@@ -75,7 +74,7 @@ def start(fabric: Fabric, **more: Any) -> tuple[Peer, DcpClientSide, Peer, DcpWo
     caller.send(client.submit(ADD))
     work = peer.heard()
     assert work == [Assigned("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
-    assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("W1"),))]
+    assert caller.heard() == [Dispatched(JobId("j1"), (WorkerName("W1"),))]
     return caller, client, peer, worker, "1"
 
 
@@ -206,7 +205,7 @@ def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
     caller, client = our_client(fabric)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add"), ALL)))
     assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
-    assert [type(n) for n in caller.heard()] == [Queued, Dispatched]
+    assert [type(n) for n in caller.heard()] == [Dispatched]
     peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff\xfe")))
     assert caller.heard() == []
     fault = Fault(FaultCode.TASK_FAILED, "boom")

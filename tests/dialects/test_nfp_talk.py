@@ -20,7 +20,6 @@ from dragoman.dialects.peer_sides import (
     InputGiven,
     Progress,
     Published,
-    Queued,
     SendNow,
     StatusNotice,
     Stop,
@@ -122,7 +121,6 @@ def test_a_job_goes_there_and_back() -> None:
     talk.report("w1", side.chunk("j1", b"\x00\x01"))
     talk.report("w1", side.finish("j1", Answer({"sum": b"\xff"})))
     assert talk.heard() == [
-        Queued(J1),
         Dispatched(J1, (WorkerName("w1"),)),
         Progress(J1, {"done": 0.5}, "w1"),
         Progress(J1, "half", "w1"),

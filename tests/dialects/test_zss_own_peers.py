@@ -30,7 +30,6 @@ from dragoman.dialects.peer_sides import (
     InputAsked,
     InputGiven,
     Progress,
-    Queued,
     StatusNotice,
     Stop,
     Submission,
@@ -76,7 +75,7 @@ def start(broker: Fabric) -> tuple[Peer, ZssClientSide, Peer, ZssWorkerSide]:
     caller.send(client.submit(ADD))
     call_ = Call("add", (), {"x": 2, "y": 3}, timeout=9.0)
     assert peer.heard() == [Assigned("1", JobId("j1"), call_, "MATH", "client#1", 9.0)]
-    assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("PONG#1"),))]
+    assert caller.heard() == [Dispatched(JobId("j1"), (WorkerName("PONG#1"),))]
     return caller, client, peer, worker
 
 

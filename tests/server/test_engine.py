@@ -170,7 +170,7 @@ def test_what_cannot_be_delivered_is_an_event_of_the_next_turn() -> None:
     bench.turn()
     bench.begin()
     counts = bench.engine.broker.state.store.counts
-    assert (counts["undelivered"], counts["requeued"]) == (3, 1)
+    assert (counts["undelivered"], counts["requeued"]) == (2, 1)
 
 
 def test_a_request_that_the_ledger_cannot_give_ends_its_job_and_says_so(

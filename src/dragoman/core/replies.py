@@ -80,6 +80,9 @@ def _intermediate(
     """Send replies before the result to the client; chunks of a stream are not recorded."""
     body: Body | None = event.body
     if event.kind is ReplyKind.ACCEPTED:
+        if part.accept_seq:
+            # Another broker confirms a job that waits there, and again when it is dispatched.
+            return
         state.record(Kind.ACCEPTED, part, by=worker)
     elif event.kind is ReplyKind.INPUT_ASKED:
         state.record(Kind.INPUT_ASKED, part, body=body, by=worker)

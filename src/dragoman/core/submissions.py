@@ -52,9 +52,16 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
         end_memoized(state, job, earlier)
     else:
         dispatch_job(state, job)
+        if _waits(job):
+            state.reply(job, ReplyKind.QUEUED)
     if job.parent:
         for worker in note_children(state, job.parent):
             fill_worker(state, worker)
+
+
+def _waits(job: Job) -> bool:
+    """Tell whether a new job was not dispatched at once: then nothing has answered its client."""
+    return job.state is JobState.QUEUED and not any(part.bound for part in job.parts)
 
 
 def _known(state: BrokerState, event: JobSubmitted) -> Job | None:
@@ -269,7 +276,6 @@ def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
     job = Job(record, event.target, terms, event.body)
     state.append(record, event.body, job)
     start_timers(state, job)
-    state.reply(job, ReplyKind.QUEUED)
     return job
 
 

@@ -44,6 +44,7 @@ _FINAL_REFUSALS: Final = frozenset(
 #: What a client of this broker is told, as the worker's reply there. Others are not passed on.
 _KINDS: Final = {
     ReplyKind.QUEUED: ReplyKind.ACCEPTED,
+    ReplyKind.DISPATCHED: ReplyKind.ACCEPTED,
     ReplyKind.PROGRESS: ReplyKind.PROGRESS,
     ReplyKind.CHUNK: ReplyKind.CHUNK,
     ReplyKind.INPUT_ASKED: ReplyKind.INPUT_ASKED,

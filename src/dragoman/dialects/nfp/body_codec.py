@@ -90,7 +90,7 @@ class NfpBodyCodec:
         if len(content) == 1:
             ((worker, result),) = content.items()
             if isinstance(result, dict) and "result" in result:
-                return _answer(worker, result)
+                return read_result(worker, result)
         return Answer(from_jsonable(content))
 
     def write_answer(self, answer: Answer) -> Body:
@@ -143,7 +143,8 @@ def _status(fault: Fault | None) -> str:
     return "timeout" if fault.code in _TIMEOUTS else "error"
 
 
-def _answer(worker: str, result: dict[str, object]) -> Answer:
+def read_result(worker: str, result: dict[str, object]) -> Answer:
+    """Return the answer in a worker's result object."""
     names = result.get("resources")
     resources = tuple(map(str, names)) if isinstance(names, list) else ()
     if result.get("failed"):

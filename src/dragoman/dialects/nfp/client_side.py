@@ -5,7 +5,6 @@ A job is complete when as many workers have answered as the broker announced.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec
+from dragoman.dialects.nfp.body_codec import NfpBodyCodec, read_result
 from dragoman.dialects.nfp.contents import error_text
 from dragoman.dialects.nfp.faults import code_of
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT
@@ -31,7 +30,6 @@ from dragoman.dialects.peer_sides import (
     StatusNotice,
     Submission,
 )
-from dragoman.model.body import Body
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -215,7 +213,7 @@ class NfpClientSide:
             del self._jobs[job]
             return [Finished(job, (Answer(from_jsonable(content)),), state=JobState.SUCCEEDED)]
         if _is_norfabs(content):
-            found = [_answer(w, result) for w, result in content.items()]
+            found = [read_result(worker, result) for worker, result in content.items()]
         else:
             found = [Answer(from_jsonable(content), worker=open_job.next_worker)]
         return self._answered(job, open_job, found)
@@ -275,7 +273,7 @@ class NfpClientSide:
         return [Chunk(job, message.body)] if job in self._jobs else []
 
 
-def _is_norfabs(content: object) -> TypeGuard[dict[str, object]]:
+def _is_norfabs(content: object) -> TypeGuard[dict[str, dict[str, object]]]:
     """Return whether a result is keyed by worker, with NorFab's result objects."""
     if not isinstance(content, dict) or not content:
         return False
@@ -288,11 +286,6 @@ def _json(body: bytes) -> Any:
 
 def _names(names: list[str]) -> bytes:
     return write_target(Named(tuple(map(WorkerName, names)))) if names else b""
-
-
-def _answer(worker: str, result: object) -> Answer:
-    answer = _CODEC.read_answer(Body(NAME, (msgspec.json.encode({worker: result}),)))
-    return replace(answer, worker=worker)
 
 
 def _report(content: object) -> object:

@@ -37,6 +37,13 @@ def test_a_bill_is_printed_as_csv_or_written_to_a_file(root: str, tmp_path: Path
     assert "neither" in invoke("bill", "-t", root, "-o", "bill.pdf", code=2)
 
 
+def test_a_forecast_names_each_service_with_its_queue_and_load(root: str) -> None:
+    (found,) = json.loads(invoke("forecast", "-t", root, "--json"))
+    assert (found["service"], found["waiting"], found["queue"]) == ("math", 0, "is empty")
+    assert (found["places"], found["outlook"]) == (0, "no worker is connected")
+    assert "is empty" in invoke("forecast", "-t", root)
+
+
 def test_a_notebook_is_written_for_tables_that_exist(root: str, tmp_path: Path) -> None:
     out = tmp_path / "n.ipynb"
     invoke("notebook", "-t", root, "-o", str(out))

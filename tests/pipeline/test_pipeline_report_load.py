@@ -1,37 +1,24 @@
 """Sections about load, over the tables of small ledgers: by DuckDB, so no Spark is needed."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from tests.pipeline.records import NOON, History, export
+from tests.pipeline.records import NOON, History
+from tests.pipeline.selects import tables
 
-from dragoman.pipeline.embedded.queries import DuckQueries
-from dragoman.pipeline.embedded.run import run_embedded
-from dragoman.pipeline.queries import Rows
-from dragoman.pipeline.report_load import (
+from dragoman.pipeline.forecast import (
+    LoadForecast,
     QueueForecast,
+    ServiceForecast,
+    service_forecasts,
+)
+from dragoman.pipeline.report_load import (
+    capacity,
     comparison,
     forecast,
-    look_back,
     service_map,
     worker_lanes,
 )
-from dragoman.pipeline.report_parts import Select
-
-
-@contextmanager
-def tables(folder: Path, history: History) -> Iterator[Select]:
-    source = export(folder / "export", history.records)
-    run_embedded(source, str(folder / "tables"))
-    with DuckQueries(str(folder / "tables")) as found:
-
-        def select(select: str, name: str, where: str = "true", more: str = "") -> Rows:
-            return found.rows(f"select {select} from {name} where {where} {more}")
-
-        yield select
 
 
 def cells(body: str) -> list[list[str]]:
@@ -39,42 +26,29 @@ def cells(body: str) -> list[list[str]]:
     return [[re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", r)] for r in rows]
 
 
-@pytest.mark.parametrize(
-    ("waiting", "arrived", "left", "words"),
-    [
-        (0, 10, 10, "is empty"),
-        (90, 0, 60, "empties at 05 Jan 12:15 (in 15 min)"),
-        (90, 600, 1_200, "empties at 05 Jan 12:01 (in 90 s)"),
-        (5, 600, 0, "grows by 60 a minute"),
-        (5, 189, 188, "stays about as it is"),
-        (5, 0, 0, "stays about as it is"),
-    ],
-)
-def test_a_queue_empties_if_more_leaves_than_comes(
-    waiting: int, arrived: int, left: int, words: str
-) -> None:
-    assert QueueForecast(waiting, arrived, left, 10.0).words(NOON) == words
-
-
-def test_a_forecast_looks_back_a_quarter_of_the_period_a_minute_or_an_hour() -> None:
-    assert [look_back(0, over) for over in (8, 2_000, 86_400)] == [60, 500, 3_600]
-
-
-def test_a_forecast_counts_what_waits_comes_and_leaves(tmp_path: Path) -> None:
-    history = History()
-    history.join("w1")
-    old = history.submit("old")
-    history.dispatch(old)
-    history.end(old, after=600)
-    for n in range(9):
-        history.submit(f"j{n}")
-    history.dispatch(history.records[-1])
-    over = history.now
-    with tables(tmp_path, history) as select:
-        section = forecast(select, over - 40, over)
-    # 9 came and one left in the last minute; 8 wait.
+def test_the_forecast_of_queues_is_a_table_of_words() -> None:
+    queue = QueueForecast(8, 9, 1, 1.0)
+    found = [ServiceForecast("math", queue, LoadForecast((0, 0, 0), 1.0, 0.0, 0, 0))]
+    section = forecast(found, NOON)
     assert cells(section.body) == [["math", "8", "9", "1", "grows by 8 a minute"]]
     assert "in the last 60 s" in section.note
+    assert cells(capacity(found, NOON).body) == []
+
+
+def test_the_service_nearest_to_its_capacity_comes_first() -> None:
+    queue = QueueForecast(0, 0, 0, 1.0)
+    found = [
+        ServiceForecast("calm", queue, LoadForecast((5, 5, 5), 10.0, 1.0, 2, 4)),
+        ServiceForecast("full", queue, LoadForecast((5, 5, 5), 10.0, 2.0, 1, 1)),
+    ]
+    section = capacity(found, NOON)
+    assert cells(section.body) == [
+        ["full", "2 s", "1", "1", "1", "is at capacity"],
+        ["calm", "1 s", "0.5", "2", "4", "stays about as it is"],
+    ]
+    assert "3 parts of 10 s" in section.note
+    # Neither has a queue that is worth a line.
+    assert cells(forecast(found, NOON).body) == []
 
 
 def test_the_newest_half_is_compared_with_the_one_before(tmp_path: Path) -> None:
@@ -134,5 +108,7 @@ def test_a_ledger_without_work_has_sections_with_words(tmp_path: Path) -> None:
     history.join("w1")
     with tables(tmp_path, history) as select:
         assert "None." in worker_lanes(select, history.now).body
-        assert "No job" in forecast(select, NOON, history.now).body
+        none = service_forecasts(select, NOON, history.now)
+        assert "No job" in forecast(none, history.now).body
+        assert "No job" in capacity(none, history.now).body
         assert cells(comparison(select, NOON, history.now).body) == []

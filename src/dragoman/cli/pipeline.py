@@ -48,6 +48,7 @@ for command in (pipeline_upkeep.history, pipeline_upkeep.compact, pipeline_upkee
     app.command()(command)
 app.command()(pipeline_upload.upload)
 app.command()(pipeline_views.bill)
+app.command()(pipeline_views.forecast)
 app.command()(pipeline_views.notebook)
 
 #: The stages of a run, for the progress bar.

@@ -1,11 +1,19 @@
-"""`dragoman pipeline bill, notebook`: what principals used, and a notebook over the tables."""
+"""`dragoman pipeline bill, forecast, notebook`: use, outlook, and a notebook over the tables."""
 
 from datetime import datetime
 from pathlib import Path
 
 import typer
 
-from dragoman.cli.pipeline_session import AS_OF, TABLES, open_queries, spoken_errors, stop
+from dragoman.cli.output import print_rows
+from dragoman.cli.pipeline_session import (
+    AS_JSON,
+    AS_OF,
+    TABLES,
+    open_queries,
+    spoken_errors,
+    stop,
+)
 
 _DAY = ["%Y-%m-%d"]
 
@@ -34,6 +42,32 @@ def bill(
     text = to_csv(rows) if out.suffix == ".csv" else to_page(rows, *days)
     out.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {out}: {len(rows)} lines")
+
+
+def forecast(
+    tables: str = TABLES,
+    as_of: str = AS_OF,
+    with_builtin: bool = typer.Option(False, "--all", help="Also the broker's own services."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say when queues empty and when the load reaches the workers' capacity."""
+    with open_queries(tables, as_of, "duckdb", ("local", "", "", [])) as found:
+        from dragoman.pipeline.report import build_forecasts
+
+        forecasts, over = build_forecasts(found, with_builtin=with_builtin)
+    rows = [
+        {
+            "service": one.service,
+            "waiting": one.queue.waiting,
+            "queue": one.queue.words(over),
+            "load": round(one.load.level, 3),
+            "places": one.load.places,
+            "outlook": one.load.words(over),
+        }
+        for one in forecasts
+        if one.queue.is_used or one.load.level
+    ]
+    print_rows(rows, as_json, "no job came, left or waits")
 
 
 def notebook(

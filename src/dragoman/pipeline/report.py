@@ -14,8 +14,15 @@ from dragoman.pipeline import charts
 from dragoman.pipeline.audit import RULES
 from dragoman.pipeline.charts import Bar
 from dragoman.pipeline.clients import STATES
+from dragoman.pipeline.forecast import ServiceForecast, service_forecasts
 from dragoman.pipeline.queries import AUDIT, Rows, TableQueries
-from dragoman.pipeline.report_load import comparison, forecast, service_map, worker_lanes
+from dragoman.pipeline.report_load import (
+    capacity,
+    comparison,
+    forecast,
+    service_map,
+    worker_lanes,
+)
 from dragoman.pipeline.report_parts import ReportSection, coloured, share_of, sum_of, table
 
 #: Most points of a curve, and most rows of a list.
@@ -48,6 +55,14 @@ def build_report(
     return page.from_string(template).render(
         **_Report(store, with_builtin, compare_hours).context()
     )
+
+
+def build_forecasts(
+    store: TableQueries, *, with_builtin: bool = False
+) -> tuple[list[ServiceForecast], float]:
+    """Return what the report expects of each service, and the instant of the newest record."""
+    report = _Report(store, with_builtin)
+    return report.forecasts, report.over
 
 
 class _Report:
@@ -84,7 +99,8 @@ class _Report:
             self._bridges,
             self._workers,
             lambda: worker_lanes(self._rows, self.over),
-            lambda: forecast(self._rows, self.begun, self.over),
+            lambda: forecast(self.forecasts, self.over),
+            lambda: capacity(self.forecasts, self.over),
             lambda: comparison(self._rows, self.begun, self.over, self._hours_compared),
             self._bill,
             self._slo,
@@ -125,6 +141,11 @@ class _Report:
     def over(self) -> float:
         horizon = self.store.snapshot.horizon
         return horizon.timestamp() if horizon else 0.0
+
+    @cached_property
+    def forecasts(self) -> list[ServiceForecast]:
+        """What is to be expected of each service, for two sections."""
+        return service_forecasts(self._rows, self.begun, self.over)
 
     @cached_property
     def step(self) -> int:

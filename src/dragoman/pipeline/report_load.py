@@ -1,16 +1,11 @@
-"""Sections of the report about load: who calls whom, what comes next, what changed.
+"""Sections of the report about load: who calls whom, what comes next, what changed."""
 
-The forecast is one of persistence: it assumes that jobs go on to arrive and to leave the queue at
-the mean rates of the last part of the period. It knows no hours of the day and no new workers.
-"""
-
-import math
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Final
 
 from dragoman.pipeline import charts, diagrams
 from dragoman.pipeline.diagrams import Lane
+from dragoman.pipeline.forecast import ServiceForecast
 from dragoman.pipeline.report_parts import (
     ReportSection,
     Select,
@@ -25,81 +20,54 @@ _SERVICES: Final = 12
 _ROWS: Final = 40
 _BARS: Final = 1_200
 _WORKERS: Final = 24
-#: Seconds that a forecast looks back: a quarter of the period, within these bounds.
-_LEAST_BACK: Final = 60.0
-_MOST_BACK: Final = 3_600.0
 
 
-@dataclass(frozen=True)
-class QueueForecast:
-    """When the queue of a service is empty, if its rates stay what they were."""
-
-    waiting: int
-    #: Jobs that came to the queue and that left it, over so many minutes.
-    arrived: int
-    left: int
-    minutes: float
-
-    @property
-    def minutes_to_empty(self) -> float | None:
-        """Minutes until no job waits; None if that never happens."""
-        if not self.waiting:
-            return 0.0
-        is_emptying = self.left > self.arrived and not self.is_steady
-        return self.waiting * self.minutes / (self.left - self.arrived) if is_emptying else None
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether the two counts differ by no more than chance: two standard deviations."""
-        return abs(self.arrived - self.left) <= 2 * math.sqrt(self.arrived + self.left)
-
-    def words(self, now: float) -> str:
-        """Say what is to be expected."""
-        ahead = self.minutes_to_empty
-        if ahead is None:
-            more = (self.arrived - self.left) / self.minutes
-            return "stays about as it is" if self.is_steady else f"grows by {more:.3g} a minute"
-        if not ahead:
-            return "is empty"
-        at = datetime.fromtimestamp(now + ahead * 60, UTC)
-        return f"empties at {at:%d %b %H:%M} (in {charts.span(ahead * 60e6)})"
-
-
-def look_back(begun: float, over: float) -> float:
-    """Return the seconds that a forecast is made from."""
-    return min(max((over - begun) / 4, _LEAST_BACK), _MOST_BACK)
-
-
-def forecast(select: Select, begun: float, over: float) -> ReportSection:
+def forecast(found: Sequence[ServiceForecast], over: float) -> ReportSection:
     """Say for each service when its queue empties at the rates of the last part of the period."""
-    back = look_back(begun, over)
-    since = int((over - back) * 1e6)
-    left = (
-        f"coalesce(unix_micros(started_at), unix_micros(ended_at), 0) >= {since}"
-        " and coalesce(started_at, ended_at) is not null"
-    )
-    found = select(
-        f"service, {count_if('started_at is null and ended_at is null', 'waiting')}, "
-        f"{count_if(f'unix_micros(submitted_at) >= {since}', 'arrived')}, {count_if(left, 'gone')}",
-        "jobs",
-        more="group by 1",
-    )
-    found = [row for row in found if row["waiting"] or row["arrived"] or row["gone"]]
-    found.sort(key=lambda row: (-row["waiting"], -row["arrived"], row["service"]))
     cells = []
-    for row in found[:_ROWS]:
-        ahead = QueueForecast(row["waiting"], row["arrived"], row["gone"], back / 60)
-        words = coloured(ahead.words(over), ahead.minutes_to_empty is not None or ahead.is_steady)
-        rates = (f"{n / ahead.minutes:.3g}" for n in (ahead.arrived, ahead.left))
-        cells.append((row["service"], f"{ahead.waiting:,}", *rates, words))
-    heads = ("service", "waiting", "come, per minute", "leave, per minute", "the queue")
+    for one in [each for each in found if each.queue.is_used][:_ROWS]:
+        queue = one.queue
+        rates = (f"{n / queue.minutes:.3g}" for n in (queue.arrived, queue.left))
+        words = coloured(queue.words(over), queue.is_good)
+        cells.append((one.service, f"{queue.waiting:,}", *rates, words))
+    if not cells:
+        return ReportSection("Forecast", "When queues empty.", "<p>No job came, left or waits.</p>")
+    back = charts.span(found[0].queue.minutes * 60e6)
     note = (
-        f"If jobs go on to come and to leave the queue as in the last {charts.span(back * 1e6)}: "
+        f"If jobs go on to come and to leave the queue as in the last {back}: "
         "waiting / (leave - come). A difference within two standard deviations counts as none. "
         "Hours of the day and new workers are not considered."
     )
-    body = table(heads, cells) if cells else "<p>No job came, left or waits.</p>"
-    return ReportSection("Forecast", note, body)
+    heads = ("service", "waiting", "come, per minute", "leave, per minute", "the queue")
+    return ReportSection("Forecast", note, table(heads, cells))
+
+
+def capacity(found: Sequence[ServiceForecast], over: float) -> ReportSection:
+    """Say for each service when its load reaches the places of its workers."""
+    busy = [one for one in found if one.load.level]
+    busy.sort(key=lambda one: (-one.load.level / (one.load.places or 0.5), one.service))
+    cells = [
+        (
+            one.service,
+            charts.span(one.load.work * 1e6),
+            f"{one.load.level:.3g}",
+            f"{one.load.workers:,}",
+            f"{one.load.places:,}",
+            coloured(one.load.words(over), one.load.is_good),
+        )
+        for one in busy[:_ROWS]
+    ]
+    if not cells:
+        return ReportSection("Capacity", "Load against workers.", "<p>No job ended.</p>")
+    load = found[0].load
+    note = (
+        "Load: jobs that come per second x seconds of work of a job. Places: for each connected "
+        "worker, the most jobs it ran at one time. The line of least squares through "
+        f"{len(load.arrived)} parts of {charts.span(load.part * 1e6)} is continued; a slope within "
+        "two standard errors counts as none."
+    )
+    heads = ("service", "work of a job", "load", "workers", "places", "the load")
+    return ReportSection("Capacity", note, table(heads, cells))
 
 
 def comparison(

@@ -6,8 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.canary_watch import Canary
+from tests.pipeline.object_store import BUCKET, object_store
 
-from dragoman.server.table_series import MOST_POINTS, TableRange, TableSeries, fold_minutes
+from dragoman.server.table_series import (
+    MOST_POINTS,
+    TableRange,
+    TableSeries,
+    fold_minutes,
+    storage_options,
+)
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -49,29 +57,52 @@ def test_rows_outside_the_range_do_not_count() -> None:
     assert found["submitted"] == [0, 0]
 
 
-def write_tables(root: Path, rows: list[dict[str, Any]]) -> None:
+def write_tables(root: str, rows: list[dict[str, Any]]) -> None:
     days = [{**row, "day": row["minute"].date()} for row in rows]
-    table = root / "service_minutes"
-    deltalake.write_deltalake(table, pa.Table.from_pylist(days), partition_by=["day"])
+    table, how = f"{root}/service_minutes", {"storage_options": storage_options(root)}
+    deltalake.write_deltalake(table, pa.Table.from_pylist(days), partition_by=["day"], **how)
     # A later write that no step has: it does not count.
-    deltalake.write_deltalake(table, pa.Table.from_pylist(days), mode="append")
+    deltalake.write_deltalake(table, pa.Table.from_pylist(days), mode="append", **how)
     row = {"seq": 9, "horizon": START + timedelta(hours=1), "versions": [("service_minutes", 0)]}
     versions = pa.map_(pa.string(), pa.int64())
     instant = pa.timestamp("us", tz="UTC")
     schema = pa.schema([("seq", pa.int64()), ("horizon", instant), ("versions", versions)])
-    deltalake.write_deltalake(root / "steps", pa.Table.from_pylist([row], schema))
+    deltalake.write_deltalake(f"{root}/steps", pa.Table.from_pylist([row], schema), **how)
 
 
 def test_the_tables_are_read_as_of_their_newest_step(tmp_path: Path) -> None:
     yesterday = minute(-24 * 60)
-    write_tables(tmp_path / "tables", [minute(0), minute(5), yesterday])
-    found = TableSeries(tmp_path).read(AT, AT + 600)
+    write_tables(str(tmp_path), [minute(0), minute(5), yesterday])
+    found = TableSeries(str(tmp_path)).read(AT, AT + 600)
     assert found["submitted"] == [1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
     assert found["horizon"] == (START + timedelta(hours=1)).timestamp()
     assert yesterday["minute"].date() == date(2025, 12, 31)
 
 
 def test_a_folder_without_tables_says_so(tmp_path: Path) -> None:
-    found = TableSeries(tmp_path)
+    found = TableSeries(f"file://{tmp_path}/")
     assert not found.is_there
     assert "no tables" in str(found.read(AT, AT + 60)["trouble"])
+
+
+def test_http_is_allowed_only_for_an_endpoint_that_speaks_it() -> None:
+    assert storage_options("/data/tables", {}) is None
+    assert "allow_http" not in (storage_options("s3://b/t", {}) or {})
+    found = storage_options("s3://b/t", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
+    assert (found or {})["allow_http"] == "true"
+
+
+@pytest.mark.process
+def test_tables_on_object_storage_are_read_and_trouble_with_them_is_said(
+    tmp_path: Path, canary: Canary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with object_store(tmp_path) as environment:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", canary("password"))
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        root = f"s3://{BUCKET}/tables"
+        write_tables(root, [minute(0), minute(5), minute(-24 * 60)])
+        found = TableSeries(root).read(AT, AT + 600)
+        missing = TableSeries(f"s3://{BUCKET}/none").read(AT, AT + 600)
+    assert found["submitted"] == [1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert f"cannot read the tables at s3://{BUCKET}/none. Look at" in str(missing["trouble"])

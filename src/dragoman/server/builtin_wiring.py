@@ -52,7 +52,14 @@ def make_builtin(
     declare_schedules(loop, [each.schedule(name) for name, each in settings.schedules.items()])
     declare_limits(loop, settings.services)
     view.has_curve = bool(settings.credentials.curve)
-    overview = Overview(view, loop, queries, settings.data, is_secured=guard is not None)
+    overview = Overview(
+        view,
+        loop,
+        queries,
+        settings.data,
+        tables=settings.ledger.tables,
+        is_secured=guard is not None,
+    )
     _attach(loop, view, overview)
     internal_client = InternalClient(hub, loop.submit, new_id)
     builtin = BuiltinServices(

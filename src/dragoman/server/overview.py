@@ -31,7 +31,7 @@ from dragoman.server.job_statistics import (
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.loop import Loop
 from dragoman.server.loop_lag import LoopLag
-from dragoman.server.table_series import TableSeries
+from dragoman.server.table_series import TABLES_FOLDER, TableSeries
 
 #: How long a document is fresh, in seconds.
 FRESH: Final = 0.9
@@ -60,6 +60,7 @@ class Overview:
         queries: LedgerQueries,
         data: Path,
         *,
+        tables: str = "",
         is_secured: bool = False,
     ) -> None:
         self.view = view
@@ -72,7 +73,7 @@ class Overview:
         #: Returns the other brokers of the mesh, and asks the nodes of the cluster.
         self._mesh_rows: Callable[[], dict[str, Any]] = lambda: {"broker": "", "neighbours": []}
         self._ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None = None
-        self._tables = TableSeries(data)
+        self._tables = TableSeries(tables or str(data / TABLES_FOLDER))
         self._loop = loop
         self._data = data
         self._started_at = loop.clock.now()

@@ -173,6 +173,9 @@ class LedgerSection(SettingsSection):
         description="Days after which segments are removed that every pipeline has read; 0 keeps"
         " them for ever. Without a pipeline all stay.",
     )
+    tables: str = Field(
+        default="", description="Folder or URL of the tables for charts; empty: `tables` in `data`."
+    )
 
 
 class TaskSection(SettingsSection):

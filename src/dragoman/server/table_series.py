@@ -1,11 +1,15 @@
-"""Charts of any range of time, from the pipeline's table `service_minutes` in `DATA/tables`.
+"""Charts of any range of time, from the pipeline's table `service_minutes`.
 
-The tables are Delta tables; their newest complete step is the newest row of `steps`. Reading needs
-the extra `spark` (delta-rs and Arrow, no Java). Runs in a thread: it reads files.
+The tables are Delta tables in a folder or on object storage; their newest complete step is the
+newest row of `steps`. Reading needs the extra `spark` (delta-rs and Arrow, no Java). Runs in a
+thread: it reads files. Credentials of object storage come from the usual environment.
 """
 
+import logging
+import os
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +29,17 @@ _COLUMNS: Final = (
     *(f"{part}_{share}_us" for part in ("queue", "run") for share in _TIMES),
 )
 _INSTALL: Final = "Run: pip install 'dragoman[spark]', and start the broker again"
+_LOOK_AT: Final = "Look at the bucket, AWS_ENDPOINT_URL, AWS_REGION and the credentials"
 _MICROSECONDS: Final = 1_000_000
+#: A store that does not answer: a person waits for the chart, and a thread is busy.
+_PATIENCE: Final = {
+    "connect_timeout": "3s",
+    "timeout": "10s",
+    "max_retries": "1",
+    "retry_timeout": "10s",
+}
+
+log = logging.getLogger(__name__)
 
 
 @value
@@ -50,25 +64,34 @@ class TableRange:
 
 
 class TableSeries:
-    """Reads the tables of one folder of data."""
+    """Reads the tables of one folder or URL."""
 
-    def __init__(self, data: Path) -> None:
-        self._root = data / TABLES_FOLDER
+    def __init__(self, root: str) -> None:
+        # Hadoop calls S3 `s3a`.
+        self._root = re.sub("^s3a://", "s3://", root.removeprefix("file://")).rstrip("/")
+        self._is_remote = "://" in self._root
 
     @property
     def is_there(self) -> bool:
-        """Whether the pipeline has written tables."""
-        return (self._root / "steps" / "_delta_log").is_dir()
+        """Whether the pipeline has written tables; a URL is believed, and never asked here."""
+        return self._is_remote or Path(self._root, "steps", "_delta_log").is_dir()
 
     def read(self, since: float, until: float) -> dict[str, object]:
         """Return the series of a range; `trouble` says why there are none."""
         if not self.is_there:
-            return {"trouble": f"the pipeline has written no tables to {self._root.name}/ yet"}
+            return {
+                "trouble": f"the pipeline has written no tables to {Path(self._root).name}/ yet"
+            }
         wanted = TableRange.covering(since, until)
         try:
             rows, horizon = self._rows(wanted)
         except ModuleNotFoundError as error:
             return {"trouble": f"reading the tables needs the package {error.name!r}. {_INSTALL}"}
+        except Exception as error:
+            if not self._is_remote:
+                raise
+            log.warning("cannot read the tables at %s: %s", self._root, error)
+            return {"trouble": f"cannot read the tables at {self._root}. {_LOOK_AT}"}
         return {"horizon": horizon, **fold_minutes(rows, wanted)}
 
     def _rows(self, wanted: TableRange) -> tuple[list[dict[str, Any]], float]:
@@ -77,26 +100,45 @@ class TableSeries:
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
         from deltalake import DeltaTable
+        from pyarrow import fs
 
-        [step] = DeltaTable(self._root / "steps").to_pyarrow_table().to_pylist()[-1:]
+        options = storage_options(self._root)
+        steps = DeltaTable(f"{self._root}/steps", storage_options=options)
+        [step] = steps.to_pyarrow_table().to_pylist()[-1:]
         version = dict(step["versions"]).get(_TABLE)
         horizon = step["horizon"].timestamp() if step["horizon"] else 0.0
         if version is None:
             return [], horizon
         first = datetime.fromtimestamp(wanted.start, UTC)
         last = first + timedelta(seconds=wanted.step * wanted.number)
-        table = DeltaTable(self._root / _TABLE, version=version)
+        place = f"{self._root}/{_TABLE}"
+        table = DeltaTable(place, version=version, storage_options=options)
         files = [
             row["path"]
             for row in pa.table(table.get_add_actions(flatten=True)).to_pylist()
             if row["partition.day"] is None or first.date() <= row["partition.day"] <= last.date()
         ]
+        local = (fs.LocalFileSystem(), place)
+        system, base = fs.FileSystem.from_uri(place) if self._is_remote else local
         found: list[dict[str, Any]] = []
         is_inside = (pc.field("minute") >= first) & (pc.field("minute") < last)
         for each in files:
-            path = self._root / _TABLE / each
-            found += pq.read_table(path, columns=list(_COLUMNS), filters=is_inside).to_pylist()
+            rows = pq.read_table(
+                f"{base}/{each}", columns=list(_COLUMNS), filters=is_inside, filesystem=system
+            )
+            found += rows.to_pylist()
         return found, horizon
+
+
+def storage_options(
+    root: str, environment: Mapping[str, str] = os.environ
+) -> dict[str, str] | None:
+    """Return what delta-rs does not take from the environment; None for a folder."""
+    if "://" not in root:
+        return None
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL", "")
+    # delta-rs refuses `http://` unless it is told.
+    return _PATIENCE | ({"allow_http": "true"} if endpoint.startswith("http://") else {})
 
 
 def fold_minutes(rows: Iterable[dict[str, Any]], wanted: TableRange) -> dict[str, object]:

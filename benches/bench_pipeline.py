@@ -1,37 +1,39 @@
 """What the pipeline costs: a synthetic ledger through a whole run, an increment, and a stream.
 
 `python -m benches pipeline` measures a million records. `python -m benches.bench_pipeline --events
-1000000 10000000` measures any number and prints one JSON object for each.
+1000000 10000000` measures any number of tens of thousands, with `--engine spark` or `embedded`
+(DuckDB), and prints one JSON object for each.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import col
-from pyspark.sql.functions import sum as total
 
-from dragoman.pipeline.queries import SparkQueries
+from dragoman.pipeline.embedded.queries import DuckQueries
+from dragoman.pipeline.embedded.run import follow, run_embedded
+from dragoman.pipeline.queries import SparkQueries, TableQueries
 from dragoman.pipeline.report import build_report
 from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.run import run as run_pipeline
 from dragoman.pipeline.session import open_session
-from dragoman.pipeline.snapshot import Snapshot
+from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
 from dragoman.pipeline.synth import synthesise
-from dragoman.pipeline.tables import read_table
+from dragoman.pipeline.tuning import SMALL_ROWS
 
 #: Records of the second run, and of each segment that the stream is given.
 MORE = 250_000
@@ -84,8 +86,94 @@ class Stages:
     def __call__(self, name: str) -> None:
         self.begun[name] = time.monotonic()
 
+    def after(self, name: str) -> str:
+        """Return the stage after one."""
+        names = [*self.begun]
+        return names[names.index(name) + 1]
+
     def between(self, one: str, two: str) -> float:
         return round(self.begun[two] - self.begun[one], 2)
+
+
+class Engine(Protocol):
+    """What makes the tables."""
+
+    def run(self, source: str, tables: str, notice: Callable[[str], None]) -> RunSummary:
+        """Read what is new."""
+
+    def queries(self, tables: str) -> TableQueries:
+        """Open the tables."""
+
+    def jobs(self) -> int:
+        """Return the number of Spark's jobs so far."""
+
+    def stream(
+        self, source: str, tables: str, notice: Callable[[Snapshot], None]
+    ) -> Callable[[], None]:
+        """Follow an export; return what stops it."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class SparkEngine:
+    """A Spark session, with the settings that the command line would choose."""
+
+    def __init__(self, events: int, master: str, memory: str) -> None:
+        small = events <= SMALL_ROWS
+        self.spark = open_session(master, memory=memory, for_small_data=small)
+
+    def run(self, source: str, tables: str, notice: Callable[[str], None]) -> RunSummary:
+        return run_pipeline(self.spark, source, tables, notice)
+
+    def queries(self, tables: str) -> TableQueries:
+        return SparkQueries(TableStore(self.spark, tables))
+
+    def jobs(self) -> int:
+        return len(self.spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+    def stream(
+        self, source: str, tables: str, notice: Callable[[Snapshot], None]
+    ) -> Callable[[], None]:
+        return stream(self.spark, source, tables, every=1, notice=notice).stop
+
+    def close(self) -> None:
+        self.spark.stop()
+
+
+class EmbeddedEngine:
+    """DuckDB in this process."""
+
+    def run(self, source: str, tables: str, notice: Callable[[str], None]) -> RunSummary:
+        return run_embedded(source, tables, notice)
+
+    def queries(self, tables: str) -> TableQueries:
+        return DuckQueries(tables)
+
+    def jobs(self) -> int:
+        return 0
+
+    def stream(
+        self, source: str, tables: str, notice: Callable[[Snapshot], None]
+    ) -> Callable[[], None]:
+        over = threading.Event()
+
+        def wait(seconds: float) -> None:
+            if over.wait(seconds):
+                raise SystemExit
+
+        words = {"every": 1.0, "notice": notice, "wait": wait}
+        thread = threading.Thread(target=follow, args=(source, tables), kwargs=words, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            over.set()
+            thread.join()
+
+        return stop
+
+    def close(self) -> None:
+        pass
 
 
 class Ledger:
@@ -93,7 +181,8 @@ class Ledger:
 
     def __init__(self, folder: Path, events: int) -> None:
         self.folder = folder
-        made = synthesise(folder, events + 2 * MORE, seed=7)
+        size = math.gcd(events, MORE)
+        made = synthesise(folder, events + 2 * MORE, seed=7, segment_rows=size)
         self.synth = {"seconds": round(made.seconds, 1), "bytes": made.bytes}
         self.whole = json.loads((folder / "manifest.json").read_text())["segments"]
 
@@ -127,36 +216,59 @@ class Ledger:
         return dict(found)
 
 
-def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]:
+class Costs:
+    """What each part of a measurement cost."""
+
+    def __init__(self, meter: Meter, engine: Engine) -> None:
+        self.meter, self.engine = meter, engine
+        self.found: dict[str, dict[str, float]] = {}
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Measure a block."""
+        cpu, jobs, begun = self.meter.cpu(), self.engine.jobs(), time.monotonic()
+        yield
+        self.found[name] = {
+            "seconds": round(time.monotonic() - begun, 1),
+            "cpu_seconds": round(self.meter.cpu() - cpu, 1),
+            "spark_jobs": self.engine.jobs() - jobs,
+        }
+
+
+def measure(
+    work: Path, events: int, make_engine: Callable[[], Engine], *, with_stream: bool = True
+) -> dict[str, Any]:
     ledger, tables = Ledger(work / "ledger", events), str(work / "tables")
-    source = str(ledger.folder)
+    source, stages = str(ledger.folder), Stages()
     with Meter() as meter:
-        spark = open_session(master, memory=memory)
-        ledger.show(events)
-        stages, before = Stages(), meter.cpu()
-        done = run_pipeline(spark, source, tables, stages)
-        cpu = meter.cpu() - before
-        ledger.show(events + MORE)
         before = meter.cpu()
-        more = run_pipeline(spark, source, tables)
-        more_cpu = meter.cpu() - before
-        begun = time.monotonic()
-        page = build_report(SparkQueries(TableStore(spark, tables)))
-        report = {"kib": len(page.encode()) >> 10, "seconds": round(time.monotonic() - begun, 1)}
-        store = TableStore(spark, tables)
-        wanted, found = ledger.totals(), table_totals(store)
-        fresh = freshness(spark, ledger, tables)
-        spark.stop()
+        engine = make_engine()
+        costs = Costs(meter, engine)
+        costs.found["start"] = {"cpu_seconds": round(meter.cpu() - before, 1)}
+        ledger.show(events)
+        with costs.of("whole_run"):
+            done = engine.run(source, tables, stages)
+        ledger.show(events + MORE)
+        with costs.of("incremental"):
+            more = engine.run(source, tables, Stages())
+        with costs.of("nothing_new"):
+            engine.run(source, tables, Stages())
+        with costs.of("report"):
+            page = build_report(engine.queries(tables))
+        wanted, found = ledger.totals(), table_totals(engine.queries(tables))
+        fresh = freshness(engine, meter, ledger, tables) if with_stream else {}
+        engine.close()
+    costs.found["whole_run"] |= _rate(done, done.seconds)
+    costs.found["incremental"] |= _rate(more, more.seconds)
     return {
         "records": done.records,
         "synth": ledger.synth,
-        "bronze": _rate(done, stages.between("events", "carried records")),
+        "bronze": _rate(done, stages.between("events", stages.after("events"))),
         "jobs_fold": _rate(done, stages.between("jobs", "sessions")),
-        "whole_run": _rate(done, done.seconds) | {"cpu_seconds": round(cpu, 1)},
-        "incremental": _rate(more, more.seconds) | {"cpu_seconds": round(more_cpu, 1)},
+        **costs.found,
         "peak_mib": meter.highest >> 20,
-        "report": report,
-        "freshness_seconds": fresh,
+        "report_kib": len(page.encode()) >> 10,
+        "stream": fresh,
         "totals": {"ledger": wanted, "tables": found, "equal": same(wanted, found)},
         "load": [round(x, 1) for x in psutil.getloadavg()],
     }
@@ -170,17 +282,17 @@ def _rate(done: RunSummary, seconds: float) -> dict[str, float]:
     }
 
 
-def table_totals(store: TableStore) -> dict[str, int]:
+def table_totals(store: TableQueries) -> dict[str, int]:
     """Return the totals of the tables."""
-    kinds = read_table(store, "events").groupBy("kind").count().collect()
-    jobs = read_table(store, "jobs")
-    found = {row["kind"]: row["count"] for row in kinds}
-    found["jobs"] = jobs.count()
-    found["jobs_ended"] = jobs.where(col("day").isNotNull()).count()
-    sums = [total("submitted"), total("ended"), total("refused")]
-    row = read_table(store, "service_minutes").agg(*sums).collect()[0]
-    found |= dict(zip(("by_minute", "ended_by_minute", "refused_by_minute"), row, strict=True))
-    found["billed"] = read_table(store, "accounting").agg(total("jobs")).collect()[0][0]
+    kinds = store.rows("select kind, count(*) as n from events group by kind")
+    found = {row["kind"]: int(row["n"]) for row in kinds}
+    for sql in (
+        "select count(*) as jobs, count(day) as jobs_ended from jobs",
+        "select sum(submitted) as by_minute, sum(ended) as ended_by_minute,"
+        " sum(refused) as refused_by_minute from service_minutes",
+        "select sum(jobs) as billed from accounting",
+    ):
+        found |= {name: int(value) for name, value in store.rows(sql)[0].items()}
     return found
 
 
@@ -194,30 +306,28 @@ def same(ledger: dict[str, int], tables: dict[str, int]) -> bool:
     )
 
 
-def freshness(spark: SparkSession, ledger: Ledger, tables: str) -> list[float]:
-    """Add segments while a stream runs; return the seconds until each is in the tables."""
-    newest = TableStore(spark, tables).snapshot.seq
+def freshness(engine: Engine, meter: Meter, ledger: Ledger, tables: str) -> dict[str, list[float]]:
+    """Add segments while a stream runs; return the cost of each until it is in the tables."""
+    newest = read_snapshot(tables).seq
     arrived = threading.Semaphore(0)
-
-    def notice(_: Snapshot) -> None:
-        arrived.release()
-
-    query = stream(spark, str(ledger.folder), tables, every=1, notice=notice)
+    stop = engine.stream(str(ledger.folder), tables, lambda _: arrived.release())
     waits: list[float] = []
+    costs: list[float] = []
     for n in range(PIECES):
+        begun, cpu = time.monotonic(), meter.cpu()
         ledger.seal(newest + n * PIECE)
-        begun = time.monotonic()
         if not arrived.acquire(timeout=300):
-            raise RuntimeError(f"no step of the stream within 300 s: {query.status}")
+            raise RuntimeError("no step of the stream within 300 s")
         waits.append(round(time.monotonic() - begun, 1))
-    query.stop()
-    return waits
+        costs.append(round(meter.cpu() - cpu, 1))
+    stop()
+    return {"seconds": waits, "cpu_seconds": costs}
 
 
 def run(events: int = 1_000_000) -> list[tuple[str, float, str]]:
     """Measure once, for the table of all benches."""
     with tempfile.TemporaryDirectory() as work:
-        found = measure(Path(work), events, "local[2]", "3g")
+        found = measure(Path(work), events, lambda: SparkEngine(events, "local[2]", "3g"))
     whole, more = found["whole_run"], found["incremental"]
     return [
         ("write a synthetic ledger", events / found["synth"]["seconds"], "records/s"),
@@ -226,10 +336,11 @@ def run(events: int = 1_000_000) -> list[tuple[str, float, str]]:
         (f"whole run over {events:,} records", whole["seconds"], "s"),
         ("whole run", whole["records_per_s"], "records/s"),
         ("whole run, processor time", whole["cpu_seconds"], "s"),
+        ("whole run, Spark jobs", whole["spark_jobs"], "jobs"),
         (f"incremental run, {more['records']:,} more", more["seconds"], "s"),
         ("peak memory, JVM and Python", found["peak_mib"], "MiB"),
-        ("report", found["report"]["kib"], "KiB"),
-        ("stream, sealed to in the tables", max(found["freshness_seconds"][1:]), "s"),
+        ("report", found["report_kib"], "KiB"),
+        ("stream, sealed to in the tables", max(found["stream"]["seconds"][1:]), "s"),
         ("totals equal to the ledger's", float(found["totals"]["equal"]), "1 = yes"),
     ]
 
@@ -239,11 +350,24 @@ def main() -> None:
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="3g")
+    parser.add_argument("--engine", choices=["spark", "embedded"], default="spark")
+    parser.add_argument("--no-stream", action="store_true", help="leave out the stream")
     asked = parser.parse_args()
+    if wrong := [n for n in asked.events if n % PIECE]:
+        parser.error(f"--events takes multiples of {PIECE:,}, not {wrong[0]:,}")
     for events in asked.events:
-        with tempfile.TemporaryDirectory() as work:
-            found = measure(Path(work), events, asked.master, asked.memory)
-            print(json.dumps(found), flush=True)
+        print(json.dumps(measure_once(events, asked)), flush=True)
+
+
+def measure_once(events: int, asked: argparse.Namespace) -> dict[str, Any]:
+    def make_engine() -> Engine:
+        if asked.engine == "embedded":
+            return EmbeddedEngine()
+        return SparkEngine(events, asked.master, asked.memory)
+
+    with tempfile.TemporaryDirectory() as work:
+        found = measure(Path(work), events, make_engine, with_stream=not asked.no_stream)
+    return {"engine": asked.engine} | found
 
 
 if __name__ == "__main__":

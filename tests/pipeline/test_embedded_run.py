@@ -1,12 +1,15 @@
 """Runs without Spark: what is new and nothing else; what cannot be read stops them, unchanged."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.pipeline.records import History, export, listed, relist
 
+from dragoman.pipeline.delta import DeltaLog
 from dragoman.pipeline.embedded import run as module
+from dragoman.pipeline.embedded import step as step_module
 from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import follow, is_embedded, run_embedded
 from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
@@ -113,6 +116,60 @@ def test_a_stream_that_is_far_behind_takes_several_steps(exported: Path, tmp_pat
     seen: list[Snapshot] = []
     follow(str(exported), str(tmp_path / "tables"), every=None, most_rows=5, notice=seen.append)
     assert [snapshot.seq for snapshot in seen] == [12, 20]
+
+
+def test_a_step_of_a_stream_reads_no_more_logs_after_many_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History()
+    history.join("w1")
+    for n in range(7):
+        job = history.submit(f"j{n}")
+        history.dispatch(job)
+        history.end(job)
+    ends = [*range(4, 22, 3)]
+    source = export(tmp_path / "export", history.records, *ends)
+    counts: list[int] = []
+    opened: list[str] = []
+    known = DeltaLog.open
+
+    def counted(log: DeltaLog, version: int | None = None) -> object:
+        opened.append(log.uri)
+        return known(log, version)
+
+    monkeypatch.setattr(DeltaLog, "open", counted)
+
+    def notice(_: Snapshot) -> None:
+        counts.append(len(opened))
+        opened.clear()
+
+    follow(source, str(tmp_path / "tables"), every=None, most_rows=3, notice=notice)
+    # Each log once, for its commit, and the step log twice.
+    number = len(TableState(str(tmp_path / "tables")).snapshot.tables)
+    assert counts[1:] == [number + 2] * 6
+
+
+def test_only_days_of_sessions_that_may_change_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, ends = History(), []
+    for n in range(5):
+        history.join(f"w{n}", after=86_400)
+        if n != 2:
+            history.leave(f"w{n}")
+        ends.append(len(history.records))
+    source = export(tmp_path / "export", history.records, *ends[:-1])
+    seen: list[list[str]] = []
+
+    def seen_files(root: str, table: str, *rest: Any) -> pa.Table:
+        if table == "session_days":
+            seen.append(sorted(str(file.day) for file in rest[1]))
+        return read_files(root, table, *rest)
+
+    monkeypatch.setattr(step_module, "read_files", seen_files)
+    follow(source, str(tmp_path / "tables"), every=None, most_rows=2)
+    # The third worker stays; the two before it are done.
+    assert seen == [[], [], [], [], ["2026-01-08"]]
 
 
 def test_much_that_is_new_is_for_spark(

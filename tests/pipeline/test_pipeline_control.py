@@ -1,9 +1,11 @@
+from datetime import UTC, datetime
+
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, rows
+from tests.pipeline.records import NOON, History, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.control import boundaries, carried_over, control, recent, spans
+from dragoman.pipeline.control import boundaries, bounds, carried_over, control, recent, spans
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -40,6 +42,18 @@ def test_only_open_sessions_and_the_last_leaves_are_carried(spark: SparkSession)
     assert rows(boundaries(found), "seq") == [(1,)]
     again = carried_over(carried_over(found))
     assert rows(again, "seq") == [(1,), (5,), (6,), (8,)]
+
+
+def test_one_pass_finds_the_boundaries_and_the_oldest_session(spark: SparkSession) -> None:
+    history = History()
+    history.add(Kind.STARTED)
+    history.join("w1")
+    history.join("w2")
+    history.add(Kind.STOPPED)
+    found = bounds(control(history.frame(spark)))
+    assert (found.marks, found.oldest) == ([1, 4], datetime.fromtimestamp(NOON + 2, UTC))
+    nothing = control(history.frame(spark)).where("false")
+    assert bounds(nothing) == ([], None)
 
 
 def test_of_old_restarts_only_the_last_is_looked_at() -> None:

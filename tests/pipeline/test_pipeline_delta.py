@@ -1,3 +1,4 @@
+import json
 from datetime import date
 from pathlib import Path
 
@@ -7,7 +8,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from dragoman.pipeline.delta import APP, ConcurrentWriter, DeltaLog, day_in, list_files
+from dragoman.pipeline.delta import (
+    APP,
+    CHECKPOINT_EVERY,
+    ConcurrentWriter,
+    DeltaLog,
+    Files,
+    day_in,
+    list_files,
+)
+from dragoman.pipeline.maintenance import KEEP_HOURS
 
 SCHEMA: pa.Schema = pa.table({"name": ["a"], "day": [date(2026, 1, 5)]}).schema
 MONDAY = date(2026, 1, 5)
@@ -89,6 +99,29 @@ def test_two_that_create_a_table_do_not_mix(
     with pytest.raises(ConcurrentWriter):
         rival.commit({}, SCHEMA, 1)
     assert content(tmp_path) == [("a", MONDAY)]
+
+
+def test_readers_of_a_long_log_begin_at_a_checkpoint(tmp_path: Path) -> None:
+    log = DeltaLog(str(tmp_path))
+    files: Files = {}
+    for n in range(2 * CHECKPOINT_EVERY + 3):
+        files = {**files, **list_files(str(tmp_path), write(tmp_path, str(n), MONDAY, f"{n}"))}
+        assert log.commit(files, SCHEMA, n + 1) == n
+    last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
+    assert last["version"] == 2 * CHECKPOINT_EVERY
+    # What the checkpoint sums up need not be there to read the newest version.
+    for n in range(2 * CHECKPOINT_EVERY):
+        (tmp_path / "_delta_log" / f"{n:020}.json").unlink()
+    assert log.files(2 * CHECKPOINT_EVERY + 2) == files
+
+
+def test_the_log_is_kept_as_long_as_the_files_of_old_versions(tmp_path: Path) -> None:
+    log = DeltaLog(str(tmp_path))
+    log.commit({}, SCHEMA, 1)
+    table = log.open()
+    assert table is not None
+    kept = table.metadata().configuration["delta.logRetentionDuration"]
+    assert kept == f"interval {KEEP_HOURS // 24} days"
 
 
 @pytest.mark.parametrize(

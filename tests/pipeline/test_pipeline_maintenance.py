@@ -1,14 +1,18 @@
+import os
+import time
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from tests.pipeline.test_pipeline_delta import SCHEMA, content, write
 
 from dragoman.pipeline import maintenance
 from dragoman.pipeline.delta import ConcurrentWriter, DeltaLog, list_files
 from dragoman.pipeline.maintenance import compact, repair, retrying, vacuum
 from dragoman.pipeline.snapshot import Snapshot, commit_snapshot, history, read_snapshot
+from dragoman.pipeline.table_state import TableState
 
 MONDAY, TUESDAY = date(2026, 1, 5), date(2026, 1, 6)
 
@@ -45,10 +49,14 @@ def test_small_files_of_a_day_become_one_and_the_rows_stay(tmp_path: Path) -> No
 
 def test_a_run_merges_only_many_files(tmp_path: Path) -> None:
     for n in range(1, maintenance.MANY_FILES):
-        maintenance.upkeep(str(tmp_path), step(tmp_path, n, "x"))
+        step(tmp_path, n, "x")
+        maintenance.upkeep(TableState(str(tmp_path)))
     assert files(tmp_path) == maintenance.MANY_FILES - 1
-    maintenance.upkeep(str(tmp_path), step(tmp_path, maintenance.MANY_FILES, "x"))
-    assert files(tmp_path) == 1
+    step(tmp_path, maintenance.MANY_FILES, "x")
+    state = TableState(str(tmp_path))
+    maintenance.upkeep(state)
+    assert files(tmp_path) == len(state.files("t")) == 1
+    assert state.snapshot == read_snapshot(str(tmp_path))
 
 
 def test_files_stop_at_the_target_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +81,19 @@ def test_only_files_that_no_kept_step_uses_are_deleted(tmp_path: Path) -> None:
     assert len(content(tmp_path / "t")) == 3
     newest = read_snapshot(str(tmp_path))
     assert DeltaLog(str(tmp_path / "t")).files(newest.tables["t"])
+
+
+def test_an_old_file_is_kept_if_a_step_of_the_last_hours_used_it(tmp_path: Path) -> None:
+    for n in range(1, 3):
+        step(tmp_path, n, f"row {n}")
+    long_ago = time.time() - 20 * 86_400
+    orphan = tmp_path / "t" / write(tmp_path / "t", "killed", MONDAY, "never committed")
+    for path in (tmp_path / "t").rglob("*.parquet"):
+        os.utime(path, (long_ago, long_ago))
+    compact(str(tmp_path))
+    assert vacuum(str(tmp_path))["t"] == 1
+    assert not any(orphan.rglob("*.parquet"))
+    assert len(DeltaTable(str(tmp_path / "t"), version=1).to_pyarrow_table()) == 2
 
 
 def test_a_deletion_spares_the_newest_step_even_if_a_lost_writer_removed_its_files(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyarrow import fs
+from pyspark.sql import SparkSession
 from tests.canary_watch import Canary
 from tests.pipeline.object_store import BUCKET, object_store
 from tests.pipeline.records import History, export
@@ -16,9 +17,12 @@ from dragoman.pipeline.delta import ConcurrentWriter
 from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import run_embedded
 from dragoman.pipeline.maintenance import compact, vacuum
-from dragoman.pipeline.run import RunSummary
+from dragoman.pipeline.queries import SparkQueries
+from dragoman.pipeline.run import RunSummary, run
 from dragoman.pipeline.snapshot import Snapshot, commit_snapshot, history, read_snapshot
 from dragoman.pipeline.storage import exists, join, open_filesystem, read_bytes, write_bytes
+from dragoman.pipeline.store import TableStore
+from dragoman.pipeline.stream import stream
 from dragoman.pipeline.table_state import TableState
 from dragoman.pipeline.tables import TABLES
 from dragoman.pipeline.upload import upload
@@ -102,6 +106,37 @@ def test_a_stream_takes_what_was_uploaded_since(place: str, exported: str) -> No
     assert "at record 12," in shown
     assert "at record 20," in shown
     assert pipeline(*words) == ""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_spark_without_its_jar_makes_the_same_tables_on_a_bucket(
+    spark: SparkSession, place: str, exported: str, tmp_path: Path
+) -> None:
+    segments, tables, here = join(place, "segments"), join(place, "tables"), str(tmp_path / "t")
+    upload(exported, segments)
+    run_embedded(exported, here, most_rows=12)
+    # The first segment by DuckDB, the second by Spark, on copies.
+    run_embedded(segments, tables, most_rows=12)
+    done = run(spark, segments, tables)
+    assert (done.after, done.upto) == (12, 20)
+    run_embedded(exported, here)
+    for name in TABLES:
+        assert rows(tables, name) == rows(here, name), name
+    found = SparkQueries(TableStore(spark, tables)).rows("select count(*) as n from jobs")
+    assert found == [{"n": 7}]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_stream_by_spark_continues_after_the_tables_on_a_bucket(
+    spark: SparkSession, place: str, exported: str
+) -> None:
+    # Spark's Python workers have the environment of its start, so the segments are in a folder.
+    for _ in range(2):
+        stream(spark, exported, place, every=None, most_rows=12).awaitTermination()
+    assert [step.seq for step in history(place) if step.operation == "step"] == [20, 12]
+    assert sorted(row["seq"] for row in rows(place, "events")) == [*range(1, 21)]
 
 
 def test_of_two_runs_on_a_bucket_one_is_refused_and_repeats(place: str, exported: str) -> None:

@@ -39,6 +39,16 @@ def test_of_two_steps_from_one_state_the_second_is_refused(tmp_path: Path) -> No
         two.commit(1, None)
 
 
+def test_a_state_takes_over_what_another_writer_committed(tmp_path: Path) -> None:
+    state, rival = TableState(str(tmp_path)), TableState(str(tmp_path))
+    state.refresh()
+    step = StepState(rival)
+    put(step, tmp_path, MON, "rival")
+    step.commit(1, None)
+    state.refresh()
+    assert (state.snapshot, state.files("t")) == (rival.snapshot, rival.files("t"))
+
+
 def test_a_second_write_of_a_table_has_a_folder_of_its_own(tmp_path: Path) -> None:
     step = StepState(TableState(str(tmp_path)))
     first = step.folder("t")

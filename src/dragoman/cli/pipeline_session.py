@@ -150,15 +150,22 @@ def storage_reason(error: Exception) -> str:
 
 @contextmanager
 def open_spark(
-    master: str, remote: str, memory: str, conf: list[str], *, for_small_data: bool = False
+    master: str,
+    remote: str,
+    memory: str,
+    conf: list[str],
+    *places: str,
+    for_small_data: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Open a Spark session for a block; print the error and exit if that fails."""
+    """Open a Spark session for work on some locations; print the error and exit if that fails."""
     with spoken_errors():
         from dragoman.pipeline.session import JavaMissing, SparkUnreachable, open_session
 
         # Tables hold what the ledger holds; Spark's own processes inherit this.
         only_owner()
         settings = dict(pair.split("=", 1) for pair in conf)
+        if not remote:
+            _require_storage(places, master, settings)
         try:
             spark = open_session(
                 master,
@@ -177,6 +184,17 @@ def open_spark(
             spark.stop()
 
 
+def _require_storage(places: tuple[str, ...], master: str, settings: dict[str, str]) -> None:
+    """Exit before Spark starts, if it could not reach a location."""
+    from dragoman.pipeline.places import StorageUnreachable, needs_copies
+
+    try:
+        for place in places:
+            needs_copies(place, master, settings)
+    except StorageUnreachable as error:
+        raise stop(str(error), 2) from None
+
+
 @contextmanager
 def open_queries(
     tables: str,
@@ -187,7 +205,7 @@ def open_queries(
     """Open existing tables for queries; exit if there are none."""
     master, remote, memory, conf = spark_options
     if not is_local(engine, master, remote, conf):
-        with open_spark(master, remote, memory, conf) as spark:
+        with open_spark(master, remote, memory, conf, tables) as spark:
             from dragoman.pipeline.queries import SparkQueries
 
             yield SparkQueries(open_tables(spark, tables, as_of))

@@ -4,13 +4,15 @@ A session is identified by its worker's peer id and the number of its `joined` r
 records are few. Those of open sessions are carried from step to step.
 """
 
-from typing import Final
+from datetime import datetime
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.schema import BOUNDARY_KINDS, SESSION_KINDS, cast_to, columns, is_kind
+from dragoman.pipeline.snapshot import instant
 
 TABLE: Final = "carried_control"
 SCHEMA: Final = columns("""
@@ -35,6 +37,23 @@ def control(records: DataFrame) -> DataFrame:
 def boundaries(control: DataFrame) -> DataFrame:
     """Select the records after which earlier sessions may have ended unseen."""
     return control.where(is_kind(*BOUNDARY_KINDS))
+
+
+class ControlBounds(NamedTuple):
+    """What a step must know of the control records before it plans."""
+
+    #: The numbers of the boundaries, in order.
+    marks: list[int]
+    #: When the oldest session began that the step writes; None without sessions.
+    oldest: datetime | None
+
+
+def bounds(control: DataFrame) -> ControlBounds:
+    """Find the boundaries and the beginning of the oldest session, in one pass."""
+    marks = F.array_sort(F.collect_list(F.when(is_kind(*BOUNDARY_KINDS), F.col("seq"))))
+    joined = F.unix_micros(F.min(F.when(is_kind(Kind.JOINED), F.col("at"))))
+    found, oldest = control.agg(marks, joined).collect()[0]
+    return ControlBounds(found, None if oldest is None else instant(oldest))
 
 
 def recent(boundaries: list[int], after: int) -> list[int]:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 #: The application id of our transactions: its version is the ledger position.
 APP: Final = "dragoman"
 PARTITION: Final = "day"
+#: Commits between two checkpoints: a reader reads the newest checkpoint and the commits after it.
+CHECKPOINT_EVERY: Final = 10
+#: Earlier versions are of no use, because `vacuum` deletes their files after a week.
+PROPERTIES: Final = {"delta.logRetentionDuration": "interval 7 days"}
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -100,7 +104,15 @@ class DeltaLog:
             )
         except CommitFailedError as error:
             raise ConcurrentWriter(self.uri) from error
+        self.checkpoint(table.version() + 1)
         return table.version() + 1
+
+    def checkpoint(self, version: int) -> None:
+        """Sum up the log at every tenth version, so that its readers need not read all of it."""
+        is_due = version and version % CHECKPOINT_EVERY == 0
+        table = self.open(version) if is_due else None
+        if table is not None:
+            table.create_checkpoint()
 
     def _create(self, wanted: Files, schema: "pa.Schema", seq: int) -> int:
         actions = [_add(file) for file in wanted.values()]
@@ -111,6 +123,7 @@ class DeltaLog:
                 columns,
                 actions,
                 partition_by=[PARTITION],
+                configuration=PROPERTIES,
                 storage_options=self.options,
                 commit_properties=properties(seq),
             )

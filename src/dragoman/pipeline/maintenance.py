@@ -1,6 +1,5 @@
 """Upkeep of the tables without Spark: merge small files, delete old ones, undo lost commits."""
 
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,8 +16,9 @@ from dragoman.pipeline.delta import (
     list_files,
     without,
 )
-from dragoman.pipeline.snapshot import STEPS, Snapshot, commit_snapshot, history, read_snapshot
+from dragoman.pipeline.snapshot import STEPS, commit_snapshot, read_snapshot
 from dragoman.pipeline.storage import join, make_parent, open_filesystem
+from dragoman.pipeline.table_state import TableState
 
 #: Files below the first size are merged, into files of about the second.
 SMALL_BYTES: Final = 64 << 20
@@ -70,12 +70,13 @@ def repair(root: str) -> None:
             return
 
 
-def upkeep(root: str, snapshot: Snapshot) -> None:
+def upkeep(state: TableState) -> None:
     """Merge and delete files after a step, if it is time; skipped if another writer commits."""
+    number = state.snapshot.version
     try:
-        compact(root, MANY_FILES)
-        if snapshot.version % VACUUM_EVERY == 0:
-            vacuum(root)
+        _compact(state, MANY_FILES)
+        if number % VACUUM_EVERY == 0:
+            vacuum(state.root)
     except ConcurrentWriter:
         return
 
@@ -88,18 +89,23 @@ def compact(root: str, least: int = 2) -> dict[str, int]:
         least: The smallest number of small files of a day to merge.
 
     """
-    former = read_snapshot(root)
-    versions, fewer = dict(former.tables), {}
-    for name, version in former.tables.items():
-        log = DeltaLog(join(root, name))
-        files = log.files(version)
-        merged = _merged(log, files, least)
-        if len(merged) < len(files):
-            versions[name] = log.commit(merged, _schema(log), former.seq)
-            fewer[name] = len(files) - len(merged)
+    return _compact(TableState(root), least)
+
+
+def _compact(state: TableState, least: int) -> dict[str, int]:
+    former = state.snapshot
+    versions, merged = dict(former.tables), {}
+    for name in former.tables:
+        log, files = DeltaLog(join(state.root, name)), state.files(name)
+        found = _merged(log, files, least)
+        if len(found) < len(files):
+            versions[name] = log.commit(found, _schema(log), former.seq)
+            merged[name] = found
+    fewer = {name: len(state.files(name)) - len(found) for name, found in merged.items()}
     if fewer:
         following = replace(former, version=former.version + 1, tables=versions)
-        commit_snapshot(root, former, following, "compact")
+        commit_snapshot(state.root, former, following, "compact")
+        state.advance_to(following, merged)
     return fewer
 
 
@@ -155,18 +161,17 @@ def _schema(log: DeltaLog) -> pa.Schema:
 
 
 def vacuum(root: str, keep_hours: int = KEEP_HOURS, *, dry_run: bool = False) -> dict[str, int]:
-    """Delete files that no step of the last hours uses; return their number by table."""
-    since = time.time() - keep_hours * 3600
+    """Delete files that no step of the last hours uses; return their number by table.
+
+    A file of such a step was replaced after the step, so within these hours; delta-rs spares it.
+    The newest step is named as well: a writer that was killed may have replaced its files long ago.
+    """
     snapshot = read_snapshot(root)
-    kept = [s.version for s in history(root) if s.committed_at.timestamp() >= since]
-    steps = [read_snapshot(root, version) for version in kept] or [snapshot]
-    wanted = {STEPS: [s.version - 1 for s in (*steps, snapshot)]}
-    for name in snapshot.tables:
-        wanted[name] = sorted({s.tables[name] for s in (*steps, snapshot) if name in s.tables})
+    wanted = {STEPS: snapshot.version - 1, **snapshot.tables}
     return {name: _vacuum(join(root, name), keep_hours, v, dry_run) for name, v in wanted.items()}
 
 
-def _vacuum(uri: str, keep_hours: int, versions: list[int], dry_run: bool) -> int:
+def _vacuum(uri: str, keep_hours: int, version: int, dry_run: bool) -> int:
     table = DeltaLog(uri).open()
     assert table is not None
     gone = table.vacuum(
@@ -174,6 +179,6 @@ def _vacuum(uri: str, keep_hours: int, versions: list[int], dry_run: bool) -> in
         dry_run=dry_run,
         enforce_retention_duration=False,
         full=True,
-        keep_versions=versions,
+        keep_versions=[version],
     )
     return len(gone)

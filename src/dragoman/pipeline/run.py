@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.positions import note_position
-from dragoman.pipeline.segments import read_records
+from dragoman.pipeline.segments import forget_copies, read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
@@ -66,9 +66,11 @@ def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], No
     with tuned(spark, upto - after + store.recent_rows()):
         notice("segments")
         export.check(ranges)
-        done = advance(store, read_records(spark, source, ranges), upto, notice)
+        advance(store, read_records(spark, source, ranges), upto, notice)
+    forget_copies(spark, source)
+    store.forget_old_copies()
     note_position(source, root, upto)
-    upkeep(root, done)
+    upkeep(store)
     size = sum(each.segment.bytes for each in ranges)
     seconds = time.monotonic() - begun
     return RunSummary(after, upto, len(ranges), size, seconds, store.written)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from dragoman.pipeline.delta import ConcurrentWriter, DeltaLog, properties
+from dragoman.pipeline.delta import PROPERTIES, ConcurrentWriter, DeltaLog, properties
 from dragoman.pipeline.storage import exists, join, open_filesystem
 
 STEPS: Final = "steps"
@@ -109,6 +109,7 @@ def commit_snapshot(root: str, former: Snapshot, following: Snapshot, operation:
                 log.uri,
                 rows,
                 mode="error",
+                configuration=PROPERTIES,
                 storage_options=log.options,
                 commit_properties=carried,
             )
@@ -120,6 +121,7 @@ def commit_snapshot(root: str, former: Snapshot, following: Snapshot, operation:
         if not is_refused or log.open() is None:
             raise
         raise ConcurrentWriter(log.uri) from error
+    log.checkpoint(following.version - 1)
 
 
 def history(root: str) -> list[StepInfo]:

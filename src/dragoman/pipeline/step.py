@@ -37,6 +37,7 @@ from dragoman.pipeline import (
     slo,
     worker_days,
 )
+from dragoman.pipeline.control import ControlBounds
 from dragoman.pipeline.manifest import SegmentMissing
 from dragoman.pipeline.period import StepPeriod, period_of
 from dragoman.pipeline.schema import RECORD, cast_to, is_kind
@@ -151,10 +152,13 @@ class _StepRun:
         return self.keep(carried.unionAll(control.control(self.new)))
 
     @cached_property
+    def bounds(self) -> ControlBounds:
+        return control.bounds(self.control)
+
+    @cached_property
     def job_records(self) -> DataFrame:
         """The records of jobs: the carried ones of open jobs, and the new ones."""
-        found = control.boundaries(self.control).select("seq").collect()
-        marks = control.recent(sorted(row.seq for row in found), self.after)
+        marks = control.recent(self.bounds.marks, self.after)
         carried = job_records.still_open(self.store.read(job_records.TABLE, job_records.ANNOTATED))
         return carried.unionAll(
             job_records.job_records(self.new, control.spans(self.control), marks)
@@ -215,7 +219,8 @@ class _StepRun:
             self.assignments(), settled.unionAll(base), self.since_day, self.horizon
         )
         self.step.replace(session_days.TABLE, days, self.since_day)
-        all_days = self.step.read(session_days.TABLE, session_days.SCHEMA)
+        oldest = self.bounds.oldest.date() if self.bounds.oldest else self.since_day
+        all_days = self.step.read(session_days.TABLE, session_days.SCHEMA, oldest)
         self.step.append(sessions.TABLE, sessions.sessions(base, all_days, self.horizon))
         self.step.append(resources.TABLE, resources.resources(self.control, base))
         written = self.step.written(session_days.TABLE, session_days.SCHEMA)

@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dragoman.pipeline.delta import DataFile, Files
-from dragoman.pipeline.storage import join, spark_uri
+from dragoman.pipeline.places import place_of
+from dragoman.pipeline.storage import join
 from dragoman.pipeline.table_state import StepState, TableState, since_day
 
 
@@ -22,6 +23,7 @@ class TableStore(TableState):
     def __init__(self, spark: SparkSession, root: str, version: int | None = None) -> None:
         super().__init__(root, version)
         self.spark = spark
+        self.place = place_of(spark, self.root)
 
     def read(self, table: str, schema: StructType, since: date | None = None) -> DataFrame:
         """Return a table's rows: the settled ones from a day on, and all that are not settled."""
@@ -29,14 +31,21 @@ class TableStore(TableState):
 
     def read_files(self, table: str, schema: StructType, files: Iterable[DataFile]) -> DataFrame:
         """Return the rows of some files of a table."""
-        base = join(spark_uri(self.root), table)
-        paths = [f"{base}/{file.path}" for file in files]
-        if not paths:
+        base, found = join(self.place.base, table), [file.path for file in files]
+        if not found:
             return nothing(self.spark, schema)
+        self.place.fetch(join(table, path) for path in found)
+        paths = [join(base, path) for path in found]
         reader = self.spark.read.schema(schema).option("basePath", base)
         # The folders of writes are no partitions; other engines would take `write=ID` for one.
         reader = reader.option("ignoreInvalidPartitionPaths", "true")
         return reader.parquet(*paths).select(*schema.fieldNames())
+
+    def forget_old_copies(self) -> None:
+        """Delete copies of files that the newest step does not have."""
+        self.place.keep(
+            join(table, path) for table in self.snapshot.tables for path in self.files(table)
+        )
 
     def begin(self) -> "TableTransaction":
         """Start the next step."""
@@ -73,7 +82,9 @@ class TableTransaction(StepState):
     def _put(self, table: str, kept: Files, rows: DataFrame) -> None:
         """Write rows; a second time replaces the first, in a folder of its own."""
         folder = self.folder(table)
-        rows.write.partitionBy("day").parquet(join(spark_uri(self.store.root), table, folder))
+        target, place = join(table, folder), self.store.place
+        rows.write.partitionBy("day").parquet(join(place.base, target))
+        place.send(target)
         self.take(table, kept, folder, to_arrow_schema(rows.schema, timezone="UTC"))
 
 

@@ -13,11 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.manifest import head
+from dragoman.pipeline.places import place_of
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
-from dragoman.pipeline.storage import join, spark_uri
+from dragoman.pipeline.storage import join
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
 
@@ -51,23 +52,28 @@ def stream(
     """
 
     def apply(records: DataFrame, batch: int) -> None:
-        def step() -> Snapshot:
+        def step() -> TableStore:
             store = TableStore(records.sparkSession, root)
             fresh = min(head(Export(source).segments()) - store.snapshot.seq, most_rows)
             with tuned(store.spark, fresh + store.recent_rows()):
-                return advance(store, records, None)
+                advance(store, records, None)
+            store.forget_old_copies()
+            return store
 
-        done = retrying(root, step)
-        note_position(source, root, done.seq)
-        upkeep(root, done)
-        notice(done)
+        store = retrying(root, step)
+        note_position(source, root, store.snapshot.seq)
+        notice(store.snapshot)
+        upkeep(store)
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
     after = read_snapshot(root).seq
     note_position(source, root, after)
     reader = reader.option("after", after)
     writer = reader.load(source).writeStream.foreachBatch(apply)
-    writer = writer.option("checkpointLocation", spark_uri(checkpoint or join(root, "checkpoint")))
+    # Without copies, this is the folder itself. With them the offsets end with the process, and
+    # the next stream begins after the newest record in the tables.
+    place = place_of(spark, checkpoint or join(root, "checkpoint"))
+    writer = writer.option("checkpointLocation", place.base)
     if every is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{every} seconds").start()

@@ -32,6 +32,12 @@ class TableState:
         self.snapshot = read_snapshot(self.root, version)
         self._files: dict[str, Files] = {}
 
+    def refresh(self) -> None:
+        """Take over the newest step, if another writer committed it."""
+        newest = read_snapshot(self.root)
+        if newest != self.snapshot:
+            self.snapshot, self._files = newest, {}
+
     def files(self, table: str) -> Files:
         """Return the files of a table."""
         if table not in self._files:

@@ -16,7 +16,7 @@ from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.schema import RECORD
-from dragoman.pipeline.snapshot import Snapshot, read_snapshot
+from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import TableState
 
 Notice = Callable[[str], None]
@@ -42,23 +42,30 @@ def run_embedded(
         most_rows: Most new records; whole segments, at least one.
 
     """
-    return retrying(root, lambda: _run(source, root, notice, most_rows))
+    return run_on(TableState(root), source, notice, most_rows)
 
 
-def _run(source: str, root: str, notice: Notice, most_rows: int | None) -> RunSummary:
-    begun = time.monotonic()
+def run_on(
+    state: TableState, source: str, notice: Notice = lambda _: None, most_rows: int | None = None
+) -> RunSummary:
+    """Do the same with tables whose state is known, so that not every log is read again."""
+    return retrying(state.root, lambda: _run(source, state, notice, most_rows))
+
+
+def _run(source: str, state: TableState, notice: Notice, most_rows: int | None) -> RunSummary:
+    begun, root = time.monotonic(), state.root
     notice("manifest")
-    state, export = TableState(root), Export(source)
-    after = state.snapshot.seq
+    state.refresh()
+    export, after = Export(source), state.snapshot.seq
     note_position(source, root, after)
     ranges = _first(export.after(after), after, most_rows)
     if not ranges:
         return RunSummary(after, after, seconds=time.monotonic() - begun)
     upto = ranges[-1].last
     notice("segments")
-    done = advance_embedded(state, read_ranges(export, ranges), upto, notice)
+    advance_embedded(state, read_ranges(export, ranges), upto, notice)
     note_position(source, root, upto)
-    upkeep(root, done)
+    upkeep(state)
     size = sum(each.segment.bytes for each in ranges)
     seconds = time.monotonic() - begun
     return RunSummary(after, upto, len(ranges), size, seconds, state.written)
@@ -86,9 +93,10 @@ def follow(
         wait: Waits so many seconds; the test of a stream gives its own.
 
     """
+    state = TableState(root)
     while True:
-        while run_embedded(source, root, most_rows=most_rows).segments:
-            notice(read_snapshot(root))
+        while run_on(state, source, most_rows=most_rows).segments:
+            notice(state.snapshot)
         if every is None:
             return
         wait(every)

@@ -157,19 +157,20 @@ class _EmbeddedStep:
         self.notice("sessions")
         former = self._former(sessions.TABLE, self.since_day)
         self._load("old_sessions", sessions.TABLE, sessions.SCHEMA, former, _SESSION)
-        settled = self.step.settled(session_days.TABLE, self.since_day)
-        self._load(
-            "old_session_days",
-            session_days.TABLE,
-            session_days.SCHEMA,
-            settled.values(),
-            _SESSION_DAY,
-        )
+        days, schema = self._former_days(), session_days.SCHEMA
+        self._load("old_session_days", session_days.TABLE, schema, days, _SESSION_DAY)
         self.engine.run("sessions.sql")
         self._replace(session_days.TABLE, "session_days_written", session_days.SCHEMA)
         self._append(sessions.TABLE, "sessions_written", sessions.SCHEMA)
         self._append(resources.TABLE, "resources_written", resources.SCHEMA)
         self._replace(worker_days.TABLE, "worker_days_written", worker_days.SCHEMA)
+
+    def _former_days(self) -> list[DataFile]:
+        """Return the files of days before this step, since the oldest session that it writes."""
+        (oldest,) = self.engine.one("select min(\"at\") from control where kind = 'joined'")
+        since = self.since_day if oldest is None else _utc(oldest).date()
+        former = self.step.settled(session_days.TABLE, self.since_day)
+        return since_day(former, since)
 
     def _gold(self) -> None:
         self.notice("accounting")

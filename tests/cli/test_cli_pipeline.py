@@ -73,6 +73,8 @@ def test_a_small_ledger_needs_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path:
     sql = ["query", "select count(*) as n from jobs", "--engine", "duckdb", "--json", *place]
     (row,) = json.loads(runner.invoke(app, sql).stdout)
     assert row["n"] > 1_000
+    without_engine = [word for word in sql if word not in ("--engine", "duckdb")]
+    assert json.loads(runner.invoke(app, without_engine).stdout) == [row]
     sql[1] = "selec 1"
     wrong = runner.invoke(app, sql)
     assert (wrong.exit_code, "selec" in wrong.output) == (2, True)
@@ -89,3 +91,12 @@ def test_a_checkpoint_without_spark_is_refused_because_it_would_have_no_effect()
     done = runner.invoke(app, ["stream", "--once", "--checkpoint", "x"])
     assert done.exit_code == 2
     assert "--checkpoint is only for --engine spark" in done.output
+
+
+def test_a_cluster_that_cannot_reach_a_bucket_is_refused_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.pipeline.session.open_session", None)
+    asked = ["audit", "--master", "spark://host:7077", "--tables", "s3://bucket/tables"]
+    done = runner.invoke(app, asked)
+    assert (done.exit_code, "Add it: `--conf spark.jars" in done.output) == (2, True), done.output

@@ -82,7 +82,8 @@ def run(
     elif may_be_local and (engine == "duckdb" or _is_little(pending, tables)):
         _print_summary(_run_here(source, tables), as_json)
     else:
-        with open_spark(master, remote, memory, conf, for_small_data=pending.is_small) as spark:
+        small, options = pending.is_small, (master, remote, memory, conf, source, tables)
+        with open_spark(*options, for_small_data=small) as spark:
             from dragoman.pipeline.run import run as run_pipeline
 
             with _progress() as notice:
@@ -178,7 +179,7 @@ def stream(
             raise stop(_NO_CHECKPOINT, 2)
         _follow_here(source, tables, None if once else every, most_rows)
         return
-    with open_spark(master, remote, memory, conf) as spark:
+    with open_spark(master, remote, memory, conf, source, tables) as spark:
         from dragoman.pipeline.stream import MOST_ROWS
         from dragoman.pipeline.stream import stream as follow
 
@@ -299,7 +300,11 @@ def query(
     tables: str = TABLES,
     as_of: str = AS_OF,
     limit: int = typer.Option(50, min=1, help="Most rows to print."),
-    engine: str = typer.Option("spark", help="The SQL of spark, or of duckdb (without Java)."),
+    engine: str = typer.Option(
+        "auto",
+        help="The SQL of spark, or of duckdb (without Java). auto: Spark's; small tables need no "
+        "Spark for what both languages answer alike.",
+    ),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -307,10 +312,12 @@ def query(
     as_json: bool = AS_JSON,
 ) -> None:
     """Run an SQL query over the tables."""
-    if engine != "spark":
-        _query_here(sql, tables, as_of, engine, limit, as_json)
+    is_final = engine == "duckdb"
+    may_be_here = is_final or (is_local(engine, master, remote, conf) and _is_easy(sql, tables))
+    # What DuckDB refuses may be a word that only Spark knows: it has the last one.
+    if may_be_here and _query_here(sql, tables, as_of, limit, as_json, is_final=is_final):
         return
-    with open_spark(master, remote, memory, conf) as spark:
+    with open_spark(master, remote, memory, conf, tables) as spark:
         from pyspark.errors import PySparkException
 
         from dragoman.cli.output import print_rows
@@ -326,18 +333,36 @@ def query(
         print_rows(plain, as_json, "no rows")
 
 
-def _query_here(sql: str, tables: str, as_of: str, engine: str, limit: int, as_json: bool) -> None:
-    """Run a query in DuckDB's SQL."""
+def _is_easy(sql: str, tables: str) -> bool:
+    """Whether the tables are small, and DuckDB gives Spark's answer."""
+    with spoken_errors():
+        from dragoman.pipeline.embedded.run import MOST_RECENT
+        from dragoman.pipeline.plain_sql import is_plain
+        from dragoman.pipeline.snapshot import read_snapshot
+
+        return is_plain(sql) and read_snapshot(tables).seq <= MOST_RECENT
+
+
+def _query_here(
+    sql: str, tables: str, as_of: str, limit: int, as_json: bool, *, is_final: bool
+) -> bool:
+    """Run a query in DuckDB's SQL; return whether that was possible."""
     from dragoman.cli.output import print_rows
 
-    with open_queries(tables, as_of, engine, ("local", "", "", [])) as found:
+    with open_queries(tables, as_of, "duckdb", ("local", "", "", [])) as found:
         import duckdb
+
+        from dragoman.pipeline.embedded.queries import as_spark_shows
 
         try:
             rows = found.rows(f"from ({sql.rstrip('; ')}) limit {limit}")
         except duckdb.Error as error:
+            if not is_final:
+                return False
             raise stop(str(error), 2) from None
-    print_rows(json.loads(json.dumps(rows, default=str)), as_json, "no rows")
+    plain = json.loads(json.dumps(as_spark_shows(rows), default=str))
+    print_rows(plain, as_json, "no rows")
+    return True
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """SQL over the tables of one step by DuckDB, with the few functions of Spark that reports use."""
 
 import threading
+from decimal import Decimal
 from types import TracebackType
 from typing import Final
 
@@ -14,13 +15,26 @@ from dragoman.pipeline.snapshot import read_snapshot
 from dragoman.pipeline.storage import join
 from dragoman.pipeline.tables import TABLES
 
-#: Spark's names. Nulls come first and zones are UTC in both.
+#: Spark's names, zone, and places of nulls.
 _SETTINGS: Final = """
 set timezone = 'UTC';
-set default_null_order = 'nulls_first';
+set default_null_order = 'nulls_first_on_asc_last_on_desc';
 create macro unix_micros(t) as epoch_us(t);
 create macro regexp_like(text, pattern) as regexp_matches(text, pattern);
 """
+
+
+def as_spark_shows(rows: Rows) -> Rows:
+    """Return rows with Spark's whole numbers, and its name of a count."""
+    return [
+        {name.replace("count_star()", "count(1)"): _whole(value) for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def _whole(value: object) -> object:
+    """Return the sum of whole numbers, for which DuckDB has a type of its own, as such."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
 class DuckQueries:

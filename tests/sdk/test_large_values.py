@@ -113,8 +113,8 @@ def test_only_large_arguments_are_replaced() -> None:
         assert stored.timeout == 3.0
         assert len(put) == 2
 
-        async def download(url: str) -> bytes:
-            return put[url]
+        async def download(url: str, most: int) -> bytes:
+            return put[url][:most]
 
         assert await load(stored.args[1], download) == b"x" * 2000
         assert await load(stored.kwargs["b"], download) == "y" * 2000
@@ -124,12 +124,41 @@ def test_only_large_arguments_are_replaced() -> None:
 
 
 def test_a_value_that_cannot_be_read_says_how_long_values_are_kept() -> None:
-    async def download(url: str) -> bytes:
+    async def download(url: str, most: int) -> bytes:
         raise DragomanError("file not found")
 
     stored, _ = packed(b"x", "nf://drop")
     with pytest.raises(ValueLost, match=r"file not found; .* files\.keep_days"):
         asyncio.run(load(stored.members(), download))
+
+
+def test_a_value_above_the_bound_is_not_loaded() -> None:
+    stored, data = packed(b"x" * 101, "nf://drop")
+
+    async def download(url: str, most: int) -> bytes:
+        assert most == 101
+        return data
+
+    assert asyncio.run(load(stored.members(), download, 101)) == b"x" * 101
+    words = r"has 101 bytes, and this program loads at most 100: set LargeValues\(\.\.\., largest="
+    with pytest.raises(ValueLost, match=words):
+        asyncio.run(load(stored.members(), download, 100))
+
+
+def test_the_default_bound_is_a_gibibyte() -> None:
+    url = f"nf://drop/{'0' * 64}"
+
+    async def download(url: str, most: int) -> bytes:
+        raise DragomanError("not reached")
+
+    for size, words in ((1 << 30, "not reached"), ((1 << 30) + 1, "loads at most 1,073,741,824")):
+        with pytest.raises(ValueLost, match=words):
+            asyncio.run(load({"$value": url, "form": "bytes", "bytes": size}, download))
+
+
+def test_a_bound_is_at_least_a_byte() -> None:
+    with pytest.raises(ValueError, match="largest is 0; it is a number of bytes from 1"):
+        LargeValues("nf://drop", largest=0)
 
 
 # --- jobs -------------------------------------------------------------------------------------
@@ -212,8 +241,37 @@ def test_the_ledger_s_job_carries_only_the_reference(broker: LocalBroker) -> Non
         assert client.portal.wait(_read(client, answer.value["$value"])) == b"\xff" * 5000
 
 
-async def _read(client: Client, url: str) -> bytes:
-    return await AsyncFiles(client.asynchronous).read(url)
+async def _read(client: Client, url: str, most: int = 5000) -> bytes:
+    return await AsyncFiles(client.asynchronous).read(url, most)
+
+
+def test_a_file_is_read_only_up_to_a_bound(broker: LocalBroker) -> None:
+    with Client(broker.url("nfp")) as client:
+        Files(client).put_bytes(b"12345", "nf://drop/five")
+        assert client.portal.wait(_read(client, "nf://drop/five", 5)) == b"12345"
+        with pytest.raises(DragomanError, match="nf://drop/five has 5 bytes, and at most 4"):
+            client.portal.wait(_read(client, "nf://drop/five", 4))
+
+
+def test_programs_load_values_up_to_their_bound(broker: LocalBroker, tmp_path: Path) -> None:
+    small = LargeValues("nf://drop/values", above=100, largest=4999)
+    with Client(broker.url("nfp"), large_values=small) as client:
+        patient = client.options(timeout=60)
+        with pytest.raises(ValueLost, match="has 5,000 bytes, and this program loads at most"):
+            patient.call("large-nfp", "make", "bytes")
+        worker = Worker(broker.url("nfp"), "bounded", files_cache=tmp_path, large_values=small)
+        worker.task(length)
+        with worker, pytest.raises(DragomanError, match="has 5,000 bytes, and this program loads"):
+            patient.call("bounded", "length", b"x" * 5000)
+
+
+def test_a_worker_does_not_take_a_larger_file_for_the_value(broker: LocalBroker) -> None:
+    with Client(broker.url("nfp")) as client:
+        stored, data = packed(b"x" * 200, "nf://drop/values")
+        Files(client).put_bytes(data, stored.url)
+        shorter = {**stored.members(), "bytes": 199}
+        with pytest.raises(DragomanError, match="is not the value that was stored"):
+            client.options(timeout=60).call("large-nfp", "length", shorter)
 
 
 def test_a_value_that_was_removed_fails_the_task_with_its_url(

@@ -329,6 +329,36 @@ def test_files_are_removed_so_many_days_after_their_upload(roots: dict[str, Path
     assert (roots[""] / "elsewhere").exists()
 
 
+def test_parts_of_dead_uploads_are_removed_after_a_day(roots: dict[str, Path]) -> None:
+    now = [1_000_000.0]
+    store = FileStore(roots, frozenset({"other"}), 100, clock=lambda: now[0])
+    parts = {root: roots[root] / f".f.{'a' * 16}.part" for root in ("other", "")}
+    for path in (*parts.values(), roots["other"] / ".kept.part", roots["other"] / "old"):
+        path.write_bytes(b"x")
+        os.utime(path, (now[0] - 86_401,) * 2)
+    young = roots["other"] / f".young.{'b' * 16}.part"
+    young.write_bytes(b"x")
+    os.utime(young, (now[0] - 86_399,) * 2)
+    store.put("nf://other/new", 0, b"x", 2, sha(b"xy"))
+    assert not parts["other"].exists()
+    # Not ours: a root that is not writable, other names. A young part may still be continued.
+    assert parts[""].exists()
+    assert (roots["other"] / ".kept.part").exists()
+    assert (roots["other"] / "old").exists()
+    assert young.exists()
+
+
+def test_an_upload_that_goes_on_keeps_its_old_part(roots: dict[str, Path]) -> None:
+    now = [1_000_000.0]
+    store = FileStore(roots, frozenset({"other"}), 100, clock=lambda: now[0])
+    about = (2, sha(b"xy"))
+    store.put("nf://other/new", 0, b"x", *about)
+    (part,) = roots["other"].glob(".new.*.part")
+    os.utime(part, (now[0] - 10 * 86_400,) * 2)
+    now[0] += 4000
+    assert store.put("nf://other/new", 1, b"y", *about)["is_done"]
+
+
 def test_the_same_file_can_be_put_by_several_at_the_same_time(
     store: FileStore, roots: dict[str, Path]
 ) -> None:

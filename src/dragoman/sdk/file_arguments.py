@@ -19,9 +19,11 @@ from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import SCHEME, Files
 from dragoman.sdk.large_values import (
+    LARGEST,
     LargeValues,
     StoredValue,
     ValueLost,
+    check_size,
     content_of,
     packed,
     read_reference,
@@ -80,7 +82,10 @@ class Fetcher:
 
     def _load(self, stored: StoredValue) -> object:
         try:
-            return unpacked(stored, self.fetch(stored.url).read_bytes())
+            check_size(stored, LARGEST if self._values is None else self._values.largest)
+            with self.fetch(stored.url).open("rb") as file:
+                # A byte more than the reference says: another file is not read to its end.
+                return unpacked(stored, file.read(stored.size + 1))
         except (ValueLost, OSError) as error:
             raise FetchFailed(str(error)) from None
 

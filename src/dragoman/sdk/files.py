@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -54,21 +54,21 @@ class AsyncFiles:
         #: Whether this dialect carries streams.
         self._has_streams = True
 
-    async def _ask(self, task: str, **kwargs: Any) -> Any:
+    async def _ask(self, task: str, **kwargs: object) -> Any:
         call = Call(task, (), kwargs, timeout=_TIMEOUT)
         return await self._client.order(FILES, call).result(_TIMEOUT + 5.0)
 
-    async def list(self, url: str) -> Any:
+    async def list(self, url: str) -> "list[str]":
         """List the entries of a folder."""
-        return await self._ask("list_files", url=url)
+        return [str(name) for name in await self._ask("list_files", url=url)]
 
-    async def walk(self, url: str) -> Any:
+    async def walk(self, url: str) -> "list[str]":
         """List every file below a folder, as URLs."""
-        return await self._ask("walk", url=url)
+        return [str(each) for each in await self._ask("walk", url=url)]
 
-    async def details(self, url: str) -> Any:
+    async def details(self, url: str) -> dict[str, Any]:
         """Return size and digests of a file."""
-        return await self._ask("file_details", url=url)
+        return dict(await self._ask("file_details", url=url))
 
     # --- fetching -----------------------------------------------------------------------------
 
@@ -97,12 +97,14 @@ class AsyncFiles:
         await asyncio.to_thread(part.replace, destination)
         return destination
 
-    async def read(self, url: str) -> bytes:
-        """Return the bytes of a file; the caller knows that they fit into memory."""
+    async def read(self, url: str, most: int) -> bytes:
+        """Return the bytes of a file, at most so many. Raises `TransferFailed` if it has more."""
         size = int((await self.details(url))["size_bytes"])
+        if size > most:
+            raise TransferFailed(f"{url} has {size:,} bytes, and at most {most:,} are read")
         return b"".join([window async for window in self._windows(url, 0, size)])
 
-    async def _windows(self, url: str, start: int, size: int) -> Any:
+    async def _windows(self, url: str, start: int, size: int) -> AsyncIterator[bytes]:
         """Yield a file's windows in order; request some of them ahead."""
         waiting: deque[tuple[int, int, AsyncJob | None]] = deque()
         requested = start
@@ -198,15 +200,15 @@ class Files:
         self._portal: Portal = client.portal
         self._files = AsyncFiles(client.asynchronous)
 
-    def list(self, url: str = SCHEME) -> Any:
+    def list(self, url: str = SCHEME) -> "list[str]":
         """List the entries of a folder."""
         return self._portal.wait(self._files.list(url))
 
-    def walk(self, url: str = SCHEME) -> Any:
+    def walk(self, url: str = SCHEME) -> "list[str]":
         """List every file below a folder, as URLs."""
         return self._portal.wait(self._files.walk(url))
 
-    def details(self, url: str) -> Any:
+    def details(self, url: str) -> dict[str, Any]:
         """Return size and digests of a file."""
         return self._portal.wait(self._files.details(url))
 
@@ -248,7 +250,7 @@ def _ignore(done: int, size: int) -> None:
     """Report no progress."""
 
 
-def _begin(part: Path, size: int) -> tuple[Any, int]:
+def _begin(part: Path, size: int) -> tuple["hashlib._Hash", int]:
     """Hash what is there already; drop a part file that is larger than the whole file."""
     digest, have = hashlib.sha256(), 0
     if not part.exists():
@@ -273,17 +275,16 @@ def _measure(file: BinaryIO) -> tuple[int, str]:
     return size - left, digest.hexdigest()
 
 
-def _write(file: Any, data: bytes, digest: Any) -> None:
+def _write(file: BinaryIO, data: bytes, digest: "hashlib._Hash") -> None:
     file.write(data)
     digest.update(data)
 
 
-def _sync(file: Any) -> None:
+def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _read_at(file: Any, offset: int, count: int) -> bytes:
+def _read_at(file: BinaryIO, offset: int, count: int) -> bytes:
     file.seek(offset)
-    data: bytes = file.read(count)
-    return data
+    return file.read(count)

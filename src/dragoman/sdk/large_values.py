@@ -27,10 +27,12 @@ MESSAGE_PACK: Final = "msgpack"
 #: Larger values travel as references, if a folder for them is set. As base64 they still fit into a
 #: message of NATS (1 MiB).
 LARGE: Final = 512 * 1024
+#: Larger values are not loaded: a reference may name a file of any size.
+LARGEST: Final = 1 << 30
 
 
 class ValueLost(DragomanError):
-    """The file of a reference is not what the reference says, or cannot be read."""
+    """The file of a reference is not what the reference says, or cannot be loaded."""
 
 
 @value
@@ -40,9 +42,13 @@ class LargeValues:
     folder: str
     #: Size in bytes above which a value is stored.
     above: int = LARGE
+    #: Size in bytes above which a value is not loaded into memory.
+    largest: int = LARGEST
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a folder that no value can be put in."""
+        """Raise ValueError for a folder that no value can be put in, or a bound without sense."""
+        if self.largest < 1:
+            raise ValueError(f"largest is {self.largest}; it is a number of bytes from 1")
         if not self.folder.startswith(SCHEME):
             raise ValueError(f"{self.folder!r} is no folder for values; it begins with {SCHEME}")
 
@@ -122,6 +128,15 @@ def is_reference(found: object) -> bool:
     return isinstance(found, dict) and REFERENCE in found and read_reference(found) is not None
 
 
+def check_size(stored: StoredValue, largest: int) -> None:
+    """Raise `ValueLost` if the value of a reference is too large to be loaded."""
+    if stored.size > largest:
+        raise ValueLost(
+            f"the value at {stored.url} has {stored.size:,} bytes, and this program loads at most "
+            f"{largest:,}: set LargeValues(..., largest=BYTES), or fetch the file"
+        )
+
+
 def unpacked(stored: StoredValue, data: bytes) -> Any:
     """Return the value in a file. Raises `ValueLost` if it is not the file of this reference."""
     if len(data) != stored.size or sha256(data).hexdigest() != stored.name:
@@ -138,9 +153,9 @@ def unpacked(stored: StoredValue, data: bytes) -> Any:
 
 # --- storing and loading --------------------------------------------------------------------------
 
-#: Uploads bytes to a URL; returns the bytes of a URL.
+#: Uploads bytes to a URL; returns the bytes of a URL, if they are no more than a number.
 Upload = Callable[[bytes, str], Awaitable[None]]
-Download = Callable[[str], Awaitable[bytes]]
+Download = Callable[[str, int], Awaitable[bytes]]
 
 
 async def store(found: object, values: LargeValues, upload: Upload) -> object:
@@ -159,13 +174,14 @@ async def store_arguments(call: Call, values: LargeValues, upload: Upload) -> Ca
     return Call(call.task, tuple(args), kwargs, call.raw, call.headers, call.timeout)
 
 
-async def load(found: object, download: Download) -> Any:
+async def load(found: object, download: Download, largest: int = LARGEST) -> Any:
     """Return the value of a reference; another value as it is. Raises `ValueLost`."""
     stored = read_reference(found)
     if stored is None:
         return found
+    check_size(stored, largest)
     try:
-        data = await download(stored.url)
+        data = await download(stored.url, stored.size)
     except DragomanError as error:
         raise ValueLost(
             f"the value at {stored.url} cannot be read: {error}; values are kept as long as the "

@@ -10,7 +10,7 @@ from dragoman.model.content import Unmappable
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import FILES, AsyncFiles
 from dragoman.sdk.jobs import AsyncJob
-from dragoman.sdk.large_values import LargeValues, ValueLost, load, store_arguments
+from dragoman.sdk.large_values import LARGEST, LargeValues, ValueLost, load, store_arguments
 
 
 class ValueUploads:
@@ -68,7 +68,8 @@ class ValueUploads:
 
     async def load(self, found: object) -> Any:
         """Return the value of a reference; another value as it is. Raises `ValueLost`."""
-        return await load(found, self._files.read)
+        largest = LARGEST if self._values is None else self._values.largest
+        return await load(found, self._files.read, largest)
 
     def close(self) -> None:
         """Stop storing. Jobs that were not sent never will be."""

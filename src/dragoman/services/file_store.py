@@ -9,6 +9,7 @@ between has no effect. All methods block on the disk: call them in a thread.
 import errno
 import hashlib
 import os
+import re
 import stat
 import threading
 import time
@@ -16,8 +17,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
+from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unicodedata import normalize
 
 from dragoman.model.value import value
@@ -28,6 +30,9 @@ _PIECE: Final = 1 << 20
 #: Digests in the cache, by device, inode, size and modification time.
 _DIGESTS: Final = 10_000
 _DAY: Final = 86_400.0
+#: Seconds after which a part is of a dead upload. Nobody waits that long before the next piece.
+_PART_AGE: Final = _DAY
+_PART: Final = re.compile(r"\..+\.[0-9a-f]{16}\.part")
 #: Seconds between two searches for old files.
 _SWEEP_EVERY: Final = 3600.0
 #: Names listed by one walk.
@@ -153,12 +158,14 @@ class FileStore:
         start = f"{SCHEME}{place.root}/" if place.root else SCHEME
         found: list[str] = []
         for path in _files_below(real):
+            if not _is_listed(path.relative_to(real)):
+                continue
             found.append(start + path.relative_to(root).as_posix())
             if len(found) >= MOST_NAMES:
                 raise FileUnavailable(f"'{url}' has over {MOST_NAMES} files; walk a subfolder")
         return sorted(found)
 
-    def details(self, url: object) -> dict[str, Any]:
+    def details(self, url: object) -> dict[str, object]:
         """Return size and digests of a file."""
         with self.open(url) as file:
             state = os.fstat(file.fileno())
@@ -199,7 +206,9 @@ class FileStore:
             return status
         place = self.place(url)
         target = self._writable_path(place, size)
-        part = target.with_name(f".{target.name}.{sha256[:16]}.part")
+        if not have:
+            self._sweep()
+        part = _part_of(target, sha256)
         with part.open("ab") as file:
             file.write(data)
             file.flush()
@@ -208,7 +217,6 @@ class FileStore:
         if have < size:
             return {"have": have, "is_done": False}
         self._finish(part, target, place, size, sha256)
-        self._sweep()
         return {"have": have, "is_done": True}
 
     def status(self, url: object, size: int, sha256: str) -> dict[str, object]:
@@ -218,7 +226,7 @@ class FileStore:
             # It is in use again: its age counts from now.
             os.utime(target)
             return {"have": size, "is_done": True}
-        part = target.with_name(f".{target.name}.{sha256[:16]}.part")
+        part = _part_of(target, sha256)
         return {"have": part.stat().st_size if part.exists() else 0, "is_done": False}
 
     def _is_same(self, url: object, sha256: str) -> bool:
@@ -226,16 +234,18 @@ class FileStore:
             return self._digests_of(file, os.fstat(file.fileno())).sha256 == sha256
 
     def _sweep(self) -> None:
-        """Remove files that are older than their root keeps them, at most once in a while."""
+        """Remove old files and the parts of dead uploads, at most once in a while."""
         now = self._clock()
         if now - self._swept_at < _SWEEP_EVERY:
             return
         self._swept_at = now
-        for root, days in self._keep_days.items():
-            for path in _all_files_below(self._roots[root]):
+        for root in self._writable & self._roots.keys():
+            kept = self._keep_days.get(root, inf) * _DAY
+            for path in _files_below(self._roots[root]):
+                longest = min(kept, _PART_AGE) if _PART.fullmatch(path.name) else kept
                 # Another process may remove it at the same moment.
                 with suppress(OSError):
-                    if now - path.stat().st_mtime > days * _DAY:
+                    if now - path.stat().st_mtime > longest:
                         path.unlink()
 
     def remove(self, url: object) -> None:
@@ -289,16 +299,19 @@ def _open_beneath(root: Path, steps: tuple[str, ...], flags: int) -> int:
         os.close(current)
 
 
+def _part_of(target: Path, sha256: str) -> Path:
+    """Return where the pieces of a new file are until it is whole."""
+    return target.with_name(f".{target.name}.{sha256[:16]}.part")
+
+
+def _is_listed(path: Path) -> bool:
+    """Whether a walk lists a file: not a hidden one, nor one in a folder such as `__x__`."""
+    *folders, name = path.parts
+    hides = any(each.startswith("__") and each.endswith("__") for each in folders)
+    return not name.startswith(".") and not hides
+
+
 def _files_below(folder: Path) -> Iterator[Path]:
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not (f.startswith("__") and f.endswith("__")))
-        for name in sorted(files):
-            path = Path(where, name)
-            if not name.startswith(".") and path.is_file() and not path.is_symlink():
-                yield path
-
-
-def _all_files_below(folder: Path) -> Iterator[Path]:
     """Yield all files, parts of uploads too, without following links."""
     for where, _, files in os.walk(folder):
         for name in files:
@@ -307,7 +320,7 @@ def _all_files_below(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def digest(file: Any) -> Digests:
+def digest(file: FileIO) -> Digests:
     """Read a file from its start and return its digests."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     file.seek(0)

@@ -8,7 +8,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,8 @@ WITHOUT_TWIN = {
 }
 SMALL = 5
 LONGEST = 500
+#: `Any` in 1,000 lines of source, at most.
+MOST_ANY = 6.0
 
 #: Written in parts, so that this file does not contain the forbidden texts.
 NEVER_WRITTEN = [
@@ -111,6 +113,30 @@ def forbidden_text(path: str, text: str) -> Iterator[str]:
                 yield f"{path}:{number}: {found[0]!r} belongs to one machine, not to the project"
 
 
+def any_names(text: str) -> int:
+    """Count the names `Any` in a module, quoted annotations too, without its imports."""
+    nodes = list(ast.walk(ast.parse(text)))
+    quoted = [
+        each.value
+        for node in nodes
+        for name in ("annotation", "returns")
+        if isinstance(found := getattr(node, name, None), ast.AST)
+        for each in ast.walk(found)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    named = sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
+    return named + sum(len(re.findall(r"\bAny\b", each)) for each in quoted)
+
+
+def too_many_any(modules: Iterable[Module], most: float) -> Iterator[str]:
+    """Report a tree with more `Any` in 1,000 lines than allowed, and the modules with most."""
+    found = sorted(((any_names(module.text), module) for module in modules), key=lambda f: -f[0])
+    lines = sum(module.text.count("\n") for _, module in found)
+    if (share := 1000 * sum(number for number, _ in found) / max(lines, 1)) > most:
+        worst = ", ".join(f"{module.path} ({number})" for number, module in found[:5])
+        yield f"{share:.1f} `Any` in 1,000 lines, at most {most}: use types that say more: {worst}"
+
+
 # --- the source tree --------------------------------------------------------------------------
 
 
@@ -129,6 +155,10 @@ def test_no_file_has_a_vague_name() -> None:
 
 def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
     agree(complaint for path, text in tree_files() for complaint in forbidden_text(path, text))
+
+
+def test_types_say_something() -> None:
+    agree(too_many_any(sources(), MOST_ANY))
 
 
 def test_the_tables_of_exceptions_name_files_that_exist() -> None:
@@ -173,6 +203,17 @@ def test_a_long_file_and_a_vague_name_are_found() -> None:
     assert not list(too_long("a.py", "\n" * LONGEST))
     assert list(vague_name("src/dragoman/core/job_utils.py"))
     assert not list(vague_name("src/dragoman/core/commons_day.py"))
+
+
+def test_every_any_is_counted() -> None:
+    text = (
+        "from typing import Any\nx: dict[str, Any] = {}\n"
+        "def f(a: Any, b: 'list[Any]') -> 'Any': 'Any text'\n"
+    )
+    assert any_names(text) == 4
+    module = Module("core/x.py", text)
+    assert list(too_many_any([module], 1.0))
+    assert not list(too_many_any([module, Module("core/y.py", "\n" * 3997)], 1.0))
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,12 @@ def test_a_result_of_here_looks_like_the_others() -> None:
     assert both.completed_count() == 1
     assert (good.state, good.result, bad.state) == ("SUCCESS", 2, "FAILURE")
     assert good.ready()
+
+
+def test_a_result_of_here_has_no_job_and_cannot_be_revoked() -> None:
+    good, bad = EagerResult("1", 2), EagerResult("2", None, ValueError("no"))
+    good.revoke(terminate=True)
+    assert (good.successful(), good.failed(), good.traceback) == (True, False, None)
+    assert str(bad.traceback).strip() == "ValueError: no"
+    with pytest.raises(NotInCompat, match="the job of a task that ran here"):
+        _ = good.job

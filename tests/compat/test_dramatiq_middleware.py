@@ -23,10 +23,11 @@ class Noted(Middleware):
 
 def test_hooks_get_message_result_and_exception() -> None:
     noted, error = Noted(), ValueError()
+    job: Any = "m"
     hooks = WorkerHooks(DragomanBroker(middleware=[Retries(max_retries=3), noted]), lambda j, c: j)
-    hooks.before_job("m", Call())
-    hooks.after_job("m", Call(), Answer(3))
-    hooks.on_failure("m", Call(), error)
+    hooks.before_job(job, Call())
+    hooks.after_job(job, Call(), Answer(3))
+    hooks.on_failure(job, Call(), error)
     assert noted.seen == ["before m", ("m", 3, None), ("m", None, error)]
 
 

@@ -21,10 +21,10 @@ _DOUBTFUL: Final = 5.0
 def ask_broker(
     url: str,
     task: str,
-    *args: Any,
+    *args: object,
     service: str = MANAGEMENT,
     within: float = _TIMEOUT,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call a task of a built-in service. Raises `Unreachable` with the cause within seconds.
 

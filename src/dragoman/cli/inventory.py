@@ -17,7 +17,7 @@ PATH = typer.Argument(help="A path in it: names separated by dots.")
 VERSION = typer.Option(None, help="Change it only if it is at this version.")
 
 
-def _ask(url: str, task: str, **kwargs: Any) -> Any:
+def _ask(url: str, task: str, **kwargs: object) -> Any:
     return ask_broker(url, task, service=INVENTORY, **kwargs)
 
 

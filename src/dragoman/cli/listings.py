@@ -34,7 +34,7 @@ _SHOWN: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
 }
 
 
-def _ask(url: str, task: str, with_builtin: bool, **options: Any) -> Any:
+def _ask(url: str, task: str, with_builtin: bool, **options: object) -> Any:
     """Ask for rows. An older broker does not know the option, so it is sent only if it is set."""
     if with_builtin:
         options["with_builtin"] = True

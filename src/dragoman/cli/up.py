@@ -6,8 +6,9 @@ import inspect
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 import typer
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from dragoman.server.settings import BrokerSettings
 
 
+F = TypeVar("F", bound=Callable[..., object])
+
+
 def _help(listener: ListenerSpec) -> str:
     default = listener.note or f" Default: {listener.default}."
     return f"Endpoint for {listener.peers}, or off.{default}"
 
 
-def _with_listeners(command: Any) -> Any:
+def _with_listeners(command: F) -> F:
     """Replace `**listen` in a command's signature by one option for each listener."""
     options = [
         inspect.Parameter(
@@ -40,7 +44,7 @@ def _with_listeners(command: Any) -> Any:
     own = inspect.signature(command)
     kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept]
-    command.__signature__ = own.replace(parameters=[*keyword, *options])
+    vars(command)["__signature__"] = own.replace(parameters=[*keyword, *options])
     return command
 
 

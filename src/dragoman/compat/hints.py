@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, NoReturn
 
 import structlog
 
@@ -23,7 +23,7 @@ class NotInCompat(NotImplementedError):
         super().__init__(f"{what} is not in Dragoman's compatibility layer: {hint}")
 
 
-def refuse_unknown(where: str, given: Mapping[str, Any], hints: Mapping[str, str]) -> None:
+def refuse_unknown(where: str, given: Mapping[str, object], hints: Mapping[str, str]) -> None:
     """Raise `NotInCompat` for the first option that is given and is not None."""
     for name, found in given.items():
         if found is not None:
@@ -31,10 +31,10 @@ def refuse_unknown(where: str, given: Mapping[str, Any], hints: Mapping[str, str
             raise NotInCompat(f"the option {name!r} of {where}", hint)
 
 
-def module_getattr(module: str, hints: Mapping[str, str]) -> Callable[[str], Any]:
+def module_getattr(module: str, hints: Mapping[str, str]) -> Callable[[str], NoReturn]:
     """Return the `__getattr__` of a module: names of the other queue raise with a hint."""
 
-    def find(name: str) -> Any:
+    def find(name: str) -> NoReturn:
         if name in hints:
             # ImportError: `from x import y` would replace the text of an AttributeError.
             raise ImportError(f"{name} is not in {module}: {hints[name]}")

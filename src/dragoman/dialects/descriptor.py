@@ -173,7 +173,7 @@ class Dialect:
         """Return what bounds a client's open requests, for a carrier of requests and replies."""
         return None
 
-    def management_tasks(self, settings: Any) -> Mapping[str, ManagementTask]:
+    def management_tasks(self, settings: object) -> Mapping[str, ManagementTask]:
         """Return the management tasks whose answers have a form of this dialect, by name."""
         return {}
 

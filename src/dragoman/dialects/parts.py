@@ -67,7 +67,7 @@ def answer_parts(answer: Answer) -> Parts:
     return (pack(answer.value),)
 
 
-def _is_fault(value: Any) -> bool:
+def _is_fault(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == {FAULT} and isinstance(value[FAULT], dict)
 
 
@@ -80,7 +80,7 @@ def _raw_part(raw: bytes) -> bytes:
     return pack(raw)
 
 
-def pack(value: Any) -> bytes:
+def pack(value: object) -> bytes:
     """Encode a value as MessagePack. Raises `Unmappable`."""
     try:
         _check_keys(value)
@@ -90,7 +90,7 @@ def pack(value: Any) -> bytes:
     return packed
 
 
-def _check_keys(value: Any) -> None:
+def _check_keys(value: object) -> None:
     """Refuse maps that would not read back: MessagePack has no tuple, so no such key.
 
     Raises `Unmappable`.
@@ -114,7 +114,7 @@ def unpack(part: bytes) -> Any:
     return _plain(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Refuse extension types at any depth. Raises ValueError."""
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
         raise ValueError("a MessagePack extension has no form in content")

@@ -6,7 +6,7 @@ holds up the log nor runs for long.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -50,7 +50,7 @@ def search_jobs(
         return _search(connection, conditions, before, limit, _ended_job)
     last = _last_seq(connection)
 
-    def row(record: Record) -> dict[str, Any]:
+    def row(record: Record) -> dict[str, object]:
         return _submitted_job(connection, record, last)
 
     return _search(connection, _conditions(wanted, (Kind.SUBMITTED,)), before, limit, row)
@@ -128,7 +128,7 @@ def _oldest(connection: apsw.Connection, seq: int) -> tuple[int, float]:
     return first, float(at or 0.0)
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: Record) -> dict[str, object]:
     return {name: value for name in FIELDS if (value := getattr(record, name)) not in ("", 0)}
 
 
@@ -163,7 +163,7 @@ def _submitted_job(connection: apsw.Connection, record: Record, last: int) -> di
     )
 
 
-def _job(record: Record) -> dict[str, Any]:
+def _job(record: Record) -> dict[str, object]:
     return {
         "seq": record.seq,
         "at": record.at,

@@ -48,7 +48,7 @@ class SnapshotHead:
 class Snapshots(Protocol):
     """A place that keeps the newest snapshot. The file and its twin in memory implement it."""
 
-    def write(self, head: SnapshotHead, rows: Iterable[Any]) -> None:
+    def write(self, head: SnapshotHead, rows: Iterable[object]) -> None:
         """Replace the snapshot, at once and durably."""
         ...
 
@@ -56,7 +56,7 @@ class Snapshots(Protocol):
         """Return the head; None: there is no snapshot. Raises SnapshotUnusable."""
         ...
 
-    def rows(self) -> Iterator[Any]:
+    def rows(self) -> Iterator[object]:
         """Yield the rows. Raises SnapshotUnusable as soon as damage is found, at last at the end.
 
         So a reader must not use any row before it has got all of them.
@@ -70,7 +70,7 @@ class FileSnapshots:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, head: SnapshotHead, rows: Iterable[Any]) -> None:
+    def write(self, head: SnapshotHead, rows: Iterable[object]) -> None:
         """Replace the file; a power failure leaves the old one or the new one, whole."""
         draft = self.path.with_name(self.path.name + ".part")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -86,7 +86,7 @@ class FileSnapshots:
         with file:
             return _read_head(file)
 
-    def rows(self) -> Iterator[Any]:
+    def rows(self) -> Iterator[object]:
         """Yield the rows."""
         file = self._open()
         if file is None:
@@ -110,7 +110,7 @@ class MemorySnapshots:
     def __init__(self, content: bytes = b"") -> None:
         self.content = content
 
-    def write(self, head: SnapshotHead, rows: Iterable[Any]) -> None:
+    def write(self, head: SnapshotHead, rows: Iterable[object]) -> None:
         """Replace the snapshot."""
         file = BytesIO()
         write_frames(file, head, rows)
@@ -120,14 +120,14 @@ class MemorySnapshots:
         """Return the head; None: there is no snapshot."""
         return _read_head(BytesIO(self.content)) if self.content else None
 
-    def rows(self) -> Iterator[Any]:
+    def rows(self) -> Iterator[object]:
         """Yield the rows."""
         file = BytesIO(self.content)
         _read_head(file)
         yield from _read_rows(file)
 
 
-def write_frames(file: BinaryIO, head: SnapshotHead, rows: Iterable[Any]) -> None:
+def write_frames(file: BinaryIO, head: SnapshotHead, rows: Iterable[object]) -> None:
     """Write a whole snapshot."""
     file.write(_MAGIC)
     _write(file, {"seq": head.seq, "mark": head.mark})
@@ -138,7 +138,7 @@ def write_frames(file: BinaryIO, head: SnapshotHead, rows: Iterable[Any]) -> Non
     _write(file, ["end", count])
 
 
-def _write(file: BinaryIO, content: Any) -> None:
+def _write(file: BinaryIO, content: object) -> None:
     payload = _encode(content)
     file.write(_FRAME.pack(len(payload), crc32(payload)))
     file.write(payload)
@@ -154,7 +154,7 @@ def _read_head(file: BinaryIO) -> SnapshotHead:
         raise SnapshotUnusable("its head is damaged") from None
 
 
-def _read_rows(file: BinaryIO) -> Iterator[Any]:
+def _read_rows(file: BinaryIO) -> Iterator[object]:
     count = 0
     while True:
         kind, content = _read(file)

@@ -45,7 +45,7 @@ class AsyncTasks:
         # `asyncio.run` cancels what still runs after this.
         await self._stop.wait()
 
-    def submit(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def submit(self, make: Callable[[], Coroutine[object, None, None]]) -> None:
         """Run a coroutine when fewer than `concurrency` run. Thread-safe."""
         self._call(self._begin, make)
 
@@ -54,12 +54,12 @@ class AsyncTasks:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *args)
 
-    def _begin(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _begin(self, make: Callable[[], Coroutine[object, None, None]]) -> None:
         task = self._loop.create_task(self._run(make))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _run(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run(self, make: Callable[[], Coroutine[object, None, None]]) -> None:
         await self._free.acquire()
         try:
             await make()
@@ -93,7 +93,7 @@ class AsyncTasks:
                 del self._lent[job]
                 self._owed += 1
 
-    def run(self, work: Coroutine[Any, Any, Any], at_most: float | None = None) -> Any:
+    def run(self, work: Coroutine[object, None, object], at_most: float | None = None) -> Any:
         """Run a coroutine to its end on the loop; wait in this thread, `at_most` seconds."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(at_most)
 

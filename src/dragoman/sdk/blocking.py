@@ -42,7 +42,7 @@ class Portal:
         self.loop.run_forever()
         self.loop.close()
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait(self, work: Coroutine[object, None, T]) -> T:
         """Run a coroutine in the thread's loop; return its result."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
@@ -106,7 +106,7 @@ class Job:
         """Have the broker give the result out no more; the job must have ended."""
         self._portal.wait(self._job.forget())
 
-    def give_input(self, request: str, answer: Any, worker: str = "") -> None:
+    def give_input(self, request: str, answer: object, worker: str = "") -> None:
         """Answer a question that came as `InputAsked`."""
         self._portal.loop.call_soon_threadsafe(self._job.give_input, request, answer, worker)
 
@@ -244,7 +244,7 @@ class Client:
         """Yield the items of an asynchronous iterator of the wrapped client."""
         return _iterate(self.portal, make)
 
-    def call(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Any:
+    def call(self, service: str, task: str = "", *args: object, **kwargs: object) -> Any:
         """Submit a job and wait for its result. Options among the arguments are deprecated."""
         warn_of_options(kwargs)
         return self.portal.wait(self._client.call_mixed(service, task, args, kwargs))
@@ -263,21 +263,23 @@ class Client:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> Job:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
         # Here, not in the client's thread: the current span is of the caller's thread.
         submit = partial(self._client.order, service, with_trace(call), target)
         return self.job_of(lambda: submit(priority=priority, key=key, job=job, options=options))
 
-    def submit(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Job:
+    def submit(self, service: str, task: str = "", *args: object, **kwargs: object) -> Job:
         """Submit a job; return at once. Options among the arguments are deprecated."""
         warn_of_options(kwargs)
         current = copy_context()
         submit = partial(self._client.submit_mixed, service, task, args, kwargs)
         return self.job_of(lambda: current.run(submit)[0])
 
-    def map(self, service: str, task: str, calls: Any, **options: Any) -> Iterator[Any]:
+    def map(
+        self, service: str, task: str, calls: Iterable[object], **options: Any
+    ) -> Iterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
         return _iterate(self.portal, lambda: self._client.map(service, task, calls, **options))
 

@@ -100,11 +100,13 @@ class AsyncCaller:
         self._client = client
         self._options = options
 
-    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> "AsyncJob":
+    def submit(
+        self, service: str, task: str = "", /, *args: object, **kwargs: object
+    ) -> "AsyncJob":
         """Submit a job; return without waiting for its result."""
         return self._order(service, Call(task, args, kwargs, timeout=self._options.timeout))
 
-    def submit_many(self, service: str, task: str, calls: Iterable[Any], /) -> "list[AsyncJob]":
+    def submit_many(self, service: str, task: str, calls: Iterable[object], /) -> "list[AsyncJob]":
         """Submit a job for each item at once; the broker records them in few commits.
 
         A mapping is keyword arguments, a tuple is positional arguments, anything else is the only
@@ -129,7 +131,7 @@ class AsyncCaller:
             service, call, o.target, priority=o.priority, key=o.key, job=o.job, options=o.more()
         )
 
-    async def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
+    async def call(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> Any:
         """Submit a job and wait for its result."""
         return await self._result(self.submit(service, task, *args, **kwargs))
 
@@ -144,7 +146,7 @@ class AsyncCaller:
             self._client.drop(job)
 
     def map(
-        self, service: str, task: str, calls: Any, /, *, window: int = 100
+        self, service: str, task: str, calls: Iterable[object], /, *, window: int = 100
     ) -> AsyncIterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
         return self._client.map_calls(self, service, task, calls, window)
@@ -165,7 +167,7 @@ class AsyncService:
         if task.startswith("_"):
             raise AttributeError(task)
 
-        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+        def call(*args: object, **kwargs: object) -> Awaitable[Any]:
             return self._caller.call(self._name, task, *args, **kwargs)
 
         return call
@@ -178,11 +180,11 @@ class Caller:
         self._client = client
         self._caller = AsyncCaller(client.asynchronous, options)
 
-    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> "Job":
+    def submit(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> "Job":
         """Submit a job; return without waiting for its result."""
         return self._client.job_of(lambda: self._caller.submit(service, task, *args, **kwargs))
 
-    def submit_many(self, service: str, task: str, calls: Iterable[Any], /) -> "list[Job]":
+    def submit_many(self, service: str, task: str, calls: Iterable[object], /) -> "list[Job]":
         """Submit a job for each item at once; see `AsyncCaller.submit_many`."""
         return self._client.jobs_of(lambda: self._caller.submit_many(service, task, calls))
 
@@ -194,7 +196,7 @@ class Caller:
         """Submit a job whose request is these bytes."""
         return self._client.job_of(lambda: self._caller.submit_raw(service, data, task))
 
-    def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> Any:
         """Submit a job and wait for its result."""
         return self._client.portal.wait(self._caller.call(service, task, *args, **kwargs))
 
@@ -202,7 +204,9 @@ class Caller:
         """Submit these bytes and wait for the result."""
         return self._client.portal.wait(self._caller.call_raw(service, data, task))
 
-    def map(self, service: str, task: str, calls: Any, /, *, window: int = 100) -> Iterator[Any]:
+    def map(
+        self, service: str, task: str, calls: Iterable[object], /, *, window: int = 100
+    ) -> Iterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
         return self._client.iterate(lambda: self._caller.map(service, task, calls, window=window))
 
@@ -222,13 +226,13 @@ class Service:
         if task.startswith("_"):
             raise AttributeError(task)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> Any:
             return self._caller.call(self._name, task, *args, **kwargs)
 
         return call
 
 
-def arguments_of(item: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def arguments_of(item: object) -> tuple[tuple[object, ...], Mapping[str, object]]:
     """Return the arguments of one of many calls: a mapping, a tuple, or the only argument."""
     if isinstance(item, Mapping):
         return (), item
@@ -245,7 +249,7 @@ def split_options(mixed: Mapping[str, Any]) -> tuple[CallOptions, dict[str, Any]
     return CallOptions(**options), {k: v for k, v in mixed.items() if k not in options}
 
 
-def warn_of_options(arguments: Mapping[str, Any]) -> None:
+def warn_of_options(arguments: Mapping[str, object]) -> None:
     """Warn of options among a task's arguments: a task cannot have arguments of these names."""
     used = [name for name in _OPTIONS if name in arguments]
     if used:

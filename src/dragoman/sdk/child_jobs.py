@@ -13,12 +13,21 @@ import asyncio
 import itertools
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
@@ -35,6 +44,7 @@ from dragoman.sdk.task_results import NotInDialect, TaskFailed
 from dragoman.sdk.tracing import with_trace
 from dragoman.sdk.url import Endpoint
 
+T = TypeVar("T")
 #: Seconds between two submissions of a child while the broker does not know its worker yet.
 _AGAIN_AFTER: Final = 0.5
 #: Such submissions before the child has failed: a worker registers again within a minute.
@@ -50,7 +60,7 @@ class ParentJob(Protocol):
         ...
 
     @property
-    def headers(self) -> Any:
+    def headers(self) -> Mapping[str, str]:
         """The call's headers."""
         ...
 
@@ -185,7 +195,7 @@ class Children:
         """Enter while the task waits for a child."""
         return self._lend()
 
-    def begin(self, work: Any) -> Any:
+    def begin(self, work: Coroutine[object, None, T]) -> Future[T]:
         """Run a coroutine in the client's loop; return its future."""
         return asyncio.run_coroutine_threadsafe(work, self._client.connected().portal.loop)
 
@@ -229,16 +239,18 @@ class ChildCaller:
     def __init__(self, children: Children) -> None:
         self._children = children
 
-    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> ChildJob:
+    def submit(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> ChildJob:
         """Submit a child job; return without waiting for its result."""
         return self._children.submit(service, Call(task, args, kwargs))
 
-    def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+    def call(
+        self, service: str, task: str = "", /, *args: object, **kwargs: object
+    ) -> Awaitable[Any]:
         """Submit a child job; await its result."""
         return self.submit(service, task, *args, **kwargs).result(self._children.wait)
 
     async def map(
-        self, service: str, task: str, calls: Iterable[Any], /, *, window: int = 100
+        self, service: str, task: str, calls: Iterable[object], /, *, window: int = 100
     ) -> AsyncIterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
         waiting: deque[ChildJob] = deque()
@@ -257,17 +269,17 @@ class BlockingChildCaller:
         self._children = children
 
     def submit(
-        self, service: str, task: str = "", /, *args: Any, **kwargs: Any
+        self, service: str, task: str = "", /, *args: object, **kwargs: object
     ) -> BlockingChildJob:
         """Submit a child job; return without waiting for its result."""
         return BlockingChildJob(self._children.submit(service, Call(task, args, kwargs)))
 
-    def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> Any:
         """Submit a child job and wait for its result."""
         return self.submit(service, task, *args, **kwargs).result(self._children.wait)
 
     def map(
-        self, service: str, task: str, calls: Iterable[Any], /, *, window: int = 100
+        self, service: str, task: str, calls: Iterable[object], /, *, window: int = 100
     ) -> Iterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
         waiting: deque[BlockingChildJob] = deque()
@@ -314,16 +326,18 @@ class CallsChildren:
         """Return `call`, `submit` and `map` with options: those of `child_options`."""
         return ChildCaller(self.child_options(**options))
 
-    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> ChildJob:
+    def submit(self, service: str, task: str = "", /, *args: object, **kwargs: object) -> ChildJob:
         """Submit a child job; return without waiting for its result."""
         return ChildCaller(self._found()).submit(service, task, *args, **kwargs)
 
-    def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+    def call(
+        self, service: str, task: str = "", /, *args: object, **kwargs: object
+    ) -> Awaitable[Any]:
         """Submit a child job; await its result. A plain function uses `job.blocking.call`."""
         return ChildCaller(self._found()).call(service, task, *args, **kwargs)
 
     def map(
-        self, service: str, task: str, calls: Iterable[Any], /, *, window: int = 100
+        self, service: str, task: str, calls: Iterable[object], /, *, window: int = 100
     ) -> AsyncIterator[Any]:
         """Call a task for each item, at most `window` at a time; yield the results in order."""
         return ChildCaller(self._found()).map(service, task, calls, window=window)

@@ -205,7 +205,7 @@ class AsyncClient:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> AsyncJob:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
         call = with_trace(call)
@@ -242,7 +242,7 @@ class AsyncClient:
             return None
         return known
 
-    async def call(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Any:
+    async def call(self, service: str, task: str = "", *args: object, **kwargs: object) -> Any:
         """Submit a job and wait for its result. Options among the arguments are deprecated."""
         warn_of_options(kwargs)
         return await self.call_mixed(service, task, args, kwargs)
@@ -261,10 +261,10 @@ class AsyncClient:
         self,
         service: str,
         task: str,
-        calls: Iterable[Mapping[str, Any] | tuple[Any, ...] | Any],
+        calls: Iterable[Mapping[str, object] | tuple[object, ...] | object],
         *,
         window: int = 100,
-        **mixed: Any,
+        **mixed: object,
     ) -> AsyncIterator[Any]:
         """Make many calls, at most `window` at a time; yield results in the order of the calls.
 
@@ -279,9 +279,9 @@ class AsyncClient:
         caller: AsyncCaller,
         service: str,
         task: str,
-        calls: Iterable[Any],
+        calls: Iterable[object],
         window: int,
-        shared: Mapping[str, Any] | None = None,
+        shared: Mapping[str, object] | None = None,
     ) -> AsyncIterator[Any]:
         """Make many calls with options; `shared` are keyword arguments of all of them."""
         waiting: deque[AsyncJob] = deque()

@@ -38,18 +38,18 @@ class Step:
 
     service: str
     task: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     #: Options of the job, as JSON values: timeout, retries, target, priority, delay, ...
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it gets the result of the step before.
     takes_result: bool = True
 
-    def __init__(self, service: str, task: str, /, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, service: str, task: str, /, *args: object, **kwargs: object) -> None:
         _set(self, service=service, task=task, args=args, kwargs=kwargs)
         _set(self, options={}, takes_result=True)
 
-    def with_options(self, **options: Any) -> "Step":
+    def with_options(self, **options: object) -> "Step":
         """Return this step with options: `target`, `timeout`, `retries`, `delay`, ..."""
         if unknown := sorted(set(options) - _STEP_OPTIONS):
             raise BadPlan(f"a step has no option {unknown[0]!r}; use {_names(_STEP_OPTIONS)}")
@@ -60,17 +60,26 @@ class Step:
         """Return this step without the result of the step before."""
         return self._changed(takes_result=False)
 
-    def _changed(self, **members: Any) -> "Step":
+    def _changed(self, **members: object) -> "Step":
         copy = Step(self.service, self.task, *self.args, **self.kwargs)
         _set(copy, options=self.options, takes_result=self.takes_result)
         _set(copy, **members)
         return copy
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Return it as JSON values."""
-        found = {"service": self.service, "task": self.task, "args": list(self.args)}
-        more = {"kwargs": dict(self.kwargs), "options": dict(self.options)}
-        return {"step": {**found, **more, "takes_result": self.takes_result}}
+        return {"step": self.call_members()}
+
+    def call_members(self) -> dict[str, object]:
+        """Return the members of the step itself, as JSON values."""
+        return {
+            "service": self.service,
+            "task": self.task,
+            "args": list(self.args),
+            "kwargs": dict(self.kwargs),
+            "options": dict(self.options),
+            "takes_result": self.takes_result,
+        }
 
 
 @value
@@ -82,7 +91,7 @@ class Chain:
     def __init__(self, *plans: "Plan") -> None:
         _set(self, plans=plans)
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {"chain": [plan.members() for plan in self.plans]}
 
@@ -97,7 +106,7 @@ class Group:
     def __init__(self, *plans: "Plan", window: int = WINDOW) -> None:
         _set(self, plans=plans, window=window)
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {"group": [plan.members() for plan in self.plans], "window": self.window}
 
@@ -110,28 +119,28 @@ class Map:
     """
 
     step: Step
-    items: Sequence[Any] | None = None
+    items: Sequence[object] | None = None
     window: int = WINDOW
 
     def __init__(
-        self, step: Step, items: Iterable[Any] | None = None, window: int = WINDOW
+        self, step: Step, items: Iterable[object] | None = None, window: int = WINDOW
     ) -> None:
         _set(self, step=step, items=None if items is None else list(items), window=window)
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Return it as JSON values."""
-        return {"map": self.step.members()["step"], "items": self.items, "window": self.window}
+        return {"map": self.step.call_members(), "items": self.items, "window": self.window}
 
 
 Plan = Step | Chain | Group | Map
 
 
-def _set(plan: Any, **members: Any) -> None:
+def _set(plan: object, **members: object) -> None:
     for name, found in members.items():
         object.__setattr__(plan, name, found)
 
 
-def _plain_option(found: Any) -> Any:
+def _plain_option(found: object) -> object:
     if isinstance(found, Retry):
         return retry_members(found)
     if isinstance(found, timedelta):
@@ -146,7 +155,7 @@ def _names(names: Iterable[str]) -> str:
 # --- reading a plan -----------------------------------------------------------------------------
 
 
-def read_plan(members: Any, depth: int = 0) -> Plan:
+def read_plan(members: object, depth: int = 0) -> Plan:
     """Read what `members` wrote. Raises `BadPlan`."""
     if depth > _DEEPEST:
         raise BadPlan(f"chains and groups stand more than {_DEEPEST} deep in each other")
@@ -158,7 +167,7 @@ def read_plan(members: Any, depth: int = 0) -> Plan:
     raise BadPlan("a plan is an object with step, chain, group or map")
 
 
-def _read_step(members: Any, depth: int) -> Step:
+def _read_step(members: Mapping[str, object], depth: int) -> Step:
     found = members["step"]
     if not isinstance(found, Mapping):
         raise BadPlan("a step is an object with service and task")
@@ -173,35 +182,35 @@ def _read_step(members: Any, depth: int) -> Step:
     return step.with_options(**(options if isinstance(options, Mapping) else {}))
 
 
-def _read_chain(members: Any, depth: int) -> Chain:
+def _read_chain(members: Mapping[str, object], depth: int) -> Chain:
     return Chain(*_read_plans(members["chain"], depth))
 
 
-def _read_group(members: Any, depth: int) -> Group:
+def _read_group(members: Mapping[str, object], depth: int) -> Group:
     return Group(*_read_plans(members["group"], depth), window=_read_window(members))
 
 
-def _read_map(members: Any, depth: int) -> Map:
+def _read_map(members: Mapping[str, object], depth: int) -> Map:
     items = members.get("items")
     if items is not None and not isinstance(items, list):
         raise BadPlan("the items of a map are a list")
     return Map(_read_step({"step": members["map"]}, depth), items, _read_window(members))
 
 
-def _read_plans(found: Any, depth: int) -> list[Plan]:
+def _read_plans(found: object, depth: int) -> list[Plan]:
     if not isinstance(found, list):
         raise BadPlan("a chain, or a group, is a list of plans")
     return [read_plan(each, depth + 1) for each in found]
 
 
-def _read_window(members: Any) -> int:
+def _read_window(members: Mapping[str, object]) -> int:
     window = members.get("window", WINDOW)
     if type(window) is not int or window < 1:
         raise BadPlan("window is a whole number from 1")
     return window
 
 
-_READ: Final[dict[str, Callable[[Any, int], Plan]]] = {
+_READ: Final[dict[str, Callable[[Mapping[str, object], int], Plan]]] = {
     "step": _read_step,
     "chain": _read_chain,
     "group": _read_group,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
 from dragoman.sdk.child_jobs import CallsChildren
+from dragoman.sdk.middleware import Middleware
 from dragoman.sdk.task_results import ForwardRequested, TaskFailed
 
 T = TypeVar("T")
@@ -32,19 +33,19 @@ class JobContext(CallsChildren):
         #: Whether the broker was told that the job runs. Set by the worker.
         self.is_confirmed = False
         #: What a task gets by the type of a parameter. Set by the worker.
-        self.dependencies: Mapping[type, Any] = {}
+        self.dependencies: Mapping[type, object] = {}
         #: Code around the task. Set by the worker.
-        self.middleware: tuple[Any, ...] = ()
+        self.middleware: tuple[Middleware, ...] = ()
         #: Runs coroutines of this task, if it has an event loop of its own. Set by the worker.
-        self.run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
+        self.run_coroutine: Callable[[Coroutine[object, None, Any]], Any] = asyncio.run
         #: Whether its task shares an event loop, which must not wait. Set by the worker.
         self.is_on_event_loop = False
         #: Whether this is a management call to the worker. Set by the worker.
         self.is_management = False
-        self._answers: dict[str, Callable[[Any], object]] = {}
+        self._answers: dict[str, Callable[[object], object]] = {}
         #: Stops the task and gives it input, if it runs in a process or on an event loop.
         self._on_stop: Callable[[], object] | None = None
-        self._on_input: Callable[[str, Any], None] | None = None
+        self._on_input: Callable[[str, object], None] | None = None
         #: Input that answers no question, such as a file reader's offsets.
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -88,7 +89,7 @@ class JobContext(CallsChildren):
         """Whether the job was cancelled. A long task checks this regularly."""
         return self._stopped.is_set()
 
-    def progress(self, event: Any) -> None:
+    def progress(self, event: object) -> None:
         """Send a progress report, any JSON value, to the client. Raises `NotInDialect`."""
         self._send("progress", self._work.ticket, event)
 
@@ -96,7 +97,7 @@ class JobContext(CallsChildren):
         """Send a chunk of bytes to the client, in order. Raises `NotInDialect`."""
         self._send("chunk", self._work.ticket, data)
 
-    def ask(self, question: Any, timeout: float = 600.0) -> Any:
+    def ask(self, question: object, timeout: float = 600.0) -> Any:
         """Send the client a question and wait for the answer. Raises `NotInDialect`.
 
         A task on the worker's event loop writes `await job.ask_async(...)`.
@@ -114,12 +115,12 @@ class JobContext(CallsChildren):
         finally:
             del self._answers[request]
 
-    async def ask_async(self, question: Any, timeout: float = 600.0) -> Any:  # noqa: ASYNC109
+    async def ask_async(self, question: object, timeout: float = 600.0) -> Any:  # noqa: ASYNC109
         """Do what `ask` does; other async tasks run meanwhile."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
-        def put(given: Any) -> None:
+        def put(given: object) -> None:
             if not answer.done():
                 answer.set_result(given)
 
@@ -134,11 +135,11 @@ class JobContext(CallsChildren):
         finally:
             del self._answers[request]
 
-    def forward(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> None:
+    def forward(self, service: str, task: str = "", *args: object, **kwargs: object) -> None:
         """Forward the job to another service, which answers the client. Does not return."""
         raise ForwardRequested(service, Call(task, args, kwargs))
 
-    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait_for(self, work: Coroutine[object, None, T]) -> T:
         """Run a coroutine to its end in this thread."""
         found: T = self.run_coroutine(work)
         return found
@@ -167,14 +168,14 @@ class JobContext(CallsChildren):
     def attach(
         self,
         on_stop: Callable[[], object],
-        on_input: Callable[[str, Any], None] | None = None,
+        on_input: Callable[[str, object], None] | None = None,
     ) -> None:
         """Have a cancel call `on_stop`, and input go to `on_input`: the task runs elsewhere."""
         self._on_stop, self._on_input = on_stop, on_input
         if self.is_cancelled:
             on_stop()
 
-    def give(self, request: str, answer: Any) -> None:
+    def give(self, request: str, answer: object) -> None:
         """Hand the client's answer to the task that asked; other input goes to `inbox`."""
         if self._on_input is not None:
             self._on_input(request, answer)

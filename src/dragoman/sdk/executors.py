@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -117,7 +117,7 @@ class Executors:
             await self._in_task_loop(self._lifespan.enter, None)
 
     async def _in_task_loop(
-        self, work: Callable[[], Coroutine[Any, Any, None]], at_most: float | None
+        self, work: Callable[[], Coroutine[object, None, None]], at_most: float | None
     ) -> None:
         """Run a coroutine where async tasks run, so that they share what it opens."""
         await asyncio.to_thread(lambda: self._async_tasks().run(work(), at_most))

@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from dragoman.model.value import value
 
@@ -62,7 +62,7 @@ def isolation_of(function: Callable[..., object], wanted: Isolation | None, name
     return wanted
 
 
-def is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Callable[..., object]) -> bool:
     """Whether calling the function makes a coroutine or an asynchronous generator."""
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 

@@ -235,7 +235,7 @@ class AsyncJob:
         if found.fault and found.fault.code is FaultCode.DENIED:
             raise failure(self.id, found.fault)
 
-    def give_input(self, request: str, answer: Any, worker: str = "") -> None:
+    def give_input(self, request: str, answer: object, worker: str = "") -> None:
         """Answer a question that came as `InputAsked`."""
         self._client.send_input(self, request, answer, worker)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Answer, Call
@@ -66,7 +66,7 @@ class ManagedWorker(Protocol):
         """Return the ids of its task processes."""
         ...
 
-    def describe_tasks(self) -> list[dict[str, Any]]:
+    def describe_tasks(self) -> list[dict[str, object]]:
         """Return its tasks with their parameters."""
         ...
 
@@ -127,7 +127,7 @@ class Management:
         except Exception as error:
             return Answer(fault=Fault(FaultCode.TASK_FAILED, f"{name}: {error}"))
 
-    def show_broker(self) -> dict[str, Any]:
+    def show_broker(self) -> dict[str, object]:
         """Return the broker's URL and how long it has been silent."""
         worker = self._worker
         return {
@@ -136,7 +136,7 @@ class Management:
             "silent_for": round(worker.silent_for(), 3),
         }
 
-    def show_workers(self) -> list[dict[str, Any]]:
+    def show_workers(self) -> list[dict[str, object]]:
         """Return this worker's services, tasks, counters and resources."""
         worker = self._worker
         return [
@@ -157,7 +157,7 @@ class Management:
             }
         ]
 
-    def show_clients(self) -> list[dict[str, Any]]:
+    def show_clients(self) -> list[dict[str, object]]:
         """Return the number of running jobs by client, if the dialect names clients."""
         counts = Counter(self._worker.running())
         return [{"client": client, "jobs": jobs} for client, jobs in sorted(counts.items())]

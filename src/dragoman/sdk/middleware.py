@@ -6,23 +6,26 @@ from several threads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dragoman.dialects.peer_sides import Finished, Submission
 from dragoman.model.content import Answer, Call
+
+if TYPE_CHECKING:
+    from dragoman.sdk.context import JobContext
 
 
 class Middleware:
     """Override what you need. `before_` hooks run in order, the others in reverse order."""
 
-    def before_job(self, job: Any, call: Call) -> Call | None:
+    def before_job(self, job: "JobContext", call: Call) -> Call | None:
         """Return another call for the task, or None. An exception fails the job."""
         return None
 
-    def after_job(self, job: Any, call: Call, answer: Answer) -> None:
+    def after_job(self, job: "JobContext", call: Call, answer: Answer) -> None:
         """Note the answer of a task that succeeded."""
 
-    def on_failure(self, job: Any, call: Call, error: BaseException) -> None:
+    def on_failure(self, job: "JobContext", call: Call, error: BaseException) -> None:
         """Note what a task, or a `before_job` hook, raised."""
 
     def before_submit(self, submission: Submission) -> Submission | None:
@@ -39,19 +42,21 @@ class Middleware:
 # --- worker -------------------------------------------------------------------------------------
 
 
-def call_before(hooks: Sequence[Middleware], job: Any, call: Call) -> Call:
+def call_before(hooks: Sequence[Middleware], job: "JobContext", call: Call) -> Call:
     """Run the `before_job` hooks; return the call for the task."""
     for each in hooks:
         call = each.before_job(job, call) or call
     return call
 
 
-def note_answer(hooks: Sequence[Middleware], job: Any, call: Call, answer: Answer) -> None:
+def note_answer(hooks: Sequence[Middleware], job: "JobContext", call: Call, answer: Answer) -> None:
     """Run the `after_job` hooks."""
     _note(hooks, lambda each: each.after_job(job, call, answer))
 
 
-def note_error(hooks: Sequence[Middleware], job: Any, call: Call, error: BaseException) -> None:
+def note_error(
+    hooks: Sequence[Middleware], job: "JobContext", call: Call, error: BaseException
+) -> None:
     """Run the `on_failure` hooks. A forward is no failure."""
     from dragoman.sdk.task_results import ForwardRequested  # a client does not load it
 

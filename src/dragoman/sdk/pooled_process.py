@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -28,7 +28,7 @@ STOP_GRACE: Final = 2.0
 class JobEnds(Protocol):
     """What a process needs of the worker's running jobs."""
 
-    def say(self, verb: str, ticket: str, args: tuple[Any, ...]) -> None:
+    def say(self, verb: str, ticket: str, args: tuple[object, ...]) -> None:
         """Send a message about a job."""
         ...
 
@@ -112,11 +112,11 @@ class PooledProcess:
 
     # --- messages of the process ----------------------------------------------------------------
 
-    def _received(self, message: tuple[Any, ...]) -> None:
+    def _received(self, message: tuple[object, ...]) -> None:
         verb, *args = message
         self._handlers[verb](*args)
 
-    def _say(self, number: int, verb: str, args: tuple[Any, ...]) -> None:
+    def _say(self, number: int, verb: str, args: tuple[object, ...]) -> None:
         kind, text = "", ""
         if self._order is not None:
             try:
@@ -142,7 +142,7 @@ class PooledProcess:
     def _log(self, method: str, event: str, fields: dict[str, str]) -> None:
         getattr(log, method, log.info)(event, **fields)
 
-    def _send(self, message: tuple[Any, ...]) -> None:
+    def _send(self, message: tuple[object, ...]) -> None:
         assert self._pipe is not None
         self._pipe.send(message)
 

@@ -1,11 +1,13 @@
 """Schedules, dead letters and the flow of services, for programs."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.client import MANAGEMENT
 
 _TIMEOUT = 30.0
+#: A row of a list of the broker: names and JSON values.
+Row: TypeAlias = dict[str, Any]
 
 
 class _Managed:
@@ -14,23 +16,29 @@ class _Managed:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def _ask(self, task: str, *args: Any) -> Any:
+    def _ask(self, task: str, *args: object) -> Any:
         return self._client.options(timeout=_TIMEOUT).call(MANAGEMENT, task, *args)
+
+    def _row(self, task: str, *args: object) -> Row:
+        found: Row = self._ask(task, *args)
+        return found
+
+    def _rows(self, task: str, *args: object) -> list[Row]:
+        found: list[Row] = self._ask(task, *args)
+        return found
 
 
 class Schedules(_Managed):
     """The broker's schedules: `Schedules(client).add("nightly", "reports", cron="0 3 * * *")`."""
 
-    def add(self, name: str, service: str, task: str = "", **members: Any) -> dict[str, Any]:
+    def add(self, name: str, service: str, task: str = "", **members: object) -> Row:
         """Add or replace a schedule. Members: see `docs/queue.md`."""
         wanted = {"name": name, "service": service, "task": task, **members}
-        found: dict[str, Any] = self._ask("add_schedule", wanted)
-        return found
+        return self._row("add_schedule", wanted)
 
-    def list(self) -> "list[dict[str, Any]]":
+    def list(self) -> "list[Row]":
         """Return all schedules with their last and next ticks (seconds since the epoch)."""
-        found: list[dict[str, Any]] = self._ask("list_schedules")
-        return found
+        return self._rows("list_schedules")
 
     def pause(self, name: str) -> None:
         """Let a schedule make no jobs until it is resumed."""
@@ -54,15 +62,13 @@ class DeadLetters(_Managed):
 
     def list(
         self, service: str = "", fault: str = "", older: float = 0.0, limit: int = 100
-    ) -> "list[dict[str, Any]]":
+    ) -> "list[Row]":
         """Return dead letters, the newest first."""
-        found: list[dict[str, Any]] = self._ask("list_dead", service, fault, older, limit)
-        return found
+        return self._rows("list_dead", service, fault, older, limit)
 
-    def show(self, job: str) -> dict[str, Any]:
+    def show(self, job: str) -> Row:
         """Return a dead letter with the history of its attempts."""
-        found: dict[str, Any] = self._ask("show_dead", job)
-        return found
+        return self._row("show_dead", job)
 
     def retry(self, job: str) -> str:
         """Submit it again; return the id of the new job."""

@@ -186,7 +186,7 @@ class TaskProcess:
 
     # --- what a task says ---------------------------------------------------------------------
 
-    def _say(self, verb: str, ticket: str, *args: Any) -> None:
+    def _say(self, verb: str, ticket: str, *args: object) -> None:
         """Have the worker send a message about the job; wait, as a thread of the worker does."""
         if os.getpid() != self._pid:
             raise TaskFailed("a process that the task forked cannot use the job's context")

@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
@@ -19,6 +19,9 @@ from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.retry import PERMANENT, try_again_text
 from dragoman.sdk.errors import JobFailed
+
+if TYPE_CHECKING:
+    from dragoman.sdk.context import JobContext
 
 log = structlog.get_logger("dragoman.worker")
 
@@ -66,7 +69,7 @@ class ForwardRequested(Exception):
 # --- results ----------------------------------------------------------------------------------
 
 
-def answer_of(result: Any, context: Any) -> Answer:
+def answer_of(result: object, context: "JobContext") -> Answer:
     """Return a task's result as an answer; run coroutines and generators. Raises as these do."""
     if inspect.iscoroutine(result):
         result = context.wait_for(result)
@@ -77,7 +80,7 @@ def answer_of(result: Any, context: Any) -> Answer:
     return Answer(raw=result) if isinstance(result, bytes) else Answer(_plain(result))
 
 
-async def async_answer_of(result: Any, context: Any) -> Answer:
+async def async_answer_of(result: object, context: "JobContext") -> Answer:
     """Do what `answer_of` does, on the running event loop."""
     if inspect.isasyncgen(result):
         result = await _drain_async(result, context)
@@ -86,9 +89,9 @@ async def async_answer_of(result: Any, context: Any) -> Answer:
     return answer_of(result, context)
 
 
-async def _drain_async(items: AsyncIterator[Any], context: Any) -> Any:
+async def _drain_async(items: AsyncIterator[object], context: "JobContext") -> list[object] | None:
     """Stream the items as they come if they are bytes; else return a list."""
-    found: list[Any] = []
+    found: list[object] = []
     is_stream: bool | None = None
     async for item in items:
         if is_stream is None:
@@ -102,7 +105,7 @@ async def _drain_async(items: AsyncIterator[Any], context: Any) -> Any:
     return None if is_stream else found
 
 
-async def _is_streamed(first: bytes, context: Any) -> bool:
+async def _is_streamed(first: bytes, context: "JobContext") -> bool:
     """Stream the first item; False if the dialect has no streams."""
     try:
         await asyncio.to_thread(context.stream, first)
@@ -111,22 +114,22 @@ async def _is_streamed(first: bytes, context: Any) -> bool:
     return True
 
 
-async def _collect(items: AsyncIterator[Any]) -> list[Any]:
-    found: list[Any] = []
+async def _collect(items: AsyncIterator[object]) -> list[object]:
+    found: list[object] = []
     async for item in items:
         _add(found, item)
     return found
 
 
-def _add(found: list[Any], item: Any) -> None:
+def _add(found: list[object], item: object) -> None:
     if len(found) >= MAX_ITEMS:
         raise TaskFailed(f"the task yields more than {MAX_ITEMS:,} items; yield bytes to stream")
     found.append(item)
 
 
-def _drain(items: Iterator[Any], context: Any) -> Any:
+def _drain(items: Iterator[object], context: "JobContext") -> list[object] | None:
     """Stream the items if they are bytes and the dialect has streams; else return a list."""
-    found: list[Any] = []
+    found: list[object] = []
     first = next(items, _END)
     if first is _END:
         return found
@@ -136,21 +139,22 @@ def _drain(items: Iterator[Any], context: Any) -> Any:
         except NotInDialect:
             pass
         else:
-            return _stream(items, context)
+            _stream(items, context)
+            return None
     found.append(first)
     for item in items:
         _add(found, item)
     return found
 
 
-def _stream(items: Iterable[Any], context: Any) -> None:
+def _stream(items: Iterable[object], context: "JobContext") -> None:
     for item in items:
         if not isinstance(item, bytes):
             raise TaskFailed(f"the task streams bytes and then yields {type(item).__name__}")
         context.stream(item)
 
 
-def _plain(result: Any) -> Any:
+def _plain(result: object) -> object:
     """Convert a result to JSON values and bytes: dataclasses to objects, dates to text."""
     if result is None or type(result) in (bool, int, float, str):
         return result

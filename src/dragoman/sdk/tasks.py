@@ -107,7 +107,7 @@ def _convert(given: object, parameter: Parameter) -> object:
 
 
 def make_task(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     name: str | None = None,
     retry_on: tuple[type[BaseException], ...] = (),
     isolation: Isolation | None = None,
@@ -156,7 +156,7 @@ def _without(signature: inspect.Signature, hidden: Set[str]) -> inspect.Signatur
     return signature.replace(parameters=parameters)
 
 
-def describe_task(task: Task) -> dict[str, Any]:
+def describe_task(task: Task) -> dict[str, object]:
     """Return a task's name and documentation, and the JSON schemas of parameters and result."""
     types = {parameter.name: parameter.type for parameter in task.parameters}
     found = []
@@ -179,7 +179,7 @@ def _hints(task: Task) -> dict[str, object]:
         return {}
 
 
-def _schema(type_: Any) -> dict[str, Any]:
+def _schema(type_: object) -> dict[str, object]:
     """Return the JSON schema of a type; empty if it has none."""
     try:
         return msgspec.json.schema(type_)
@@ -215,7 +215,7 @@ class Tasks:
         """Return the names of the tasks."""
         return sorted(self._tasks)
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[dict[str, object]]:
         """Return the tasks with their documentation and parameters."""
         return [describe_task(self._tasks[name]) for name in self.names()]
 
@@ -227,7 +227,7 @@ class Tasks:
             found = next((t for n, t in self._tasks.items() if n.lower() == lower), None)
         return found or self.fallback
 
-    def run(self, call: Call, context: Any) -> Answer:
+    def run(self, call: Call, context: object) -> Answer:
         """Run a call; whatever it raises becomes a fault. Raises `ForwardRequested` only."""
         task = self.find(call)
         if task is None:
@@ -310,7 +310,7 @@ def fault_of(error: BaseException, task: Task | None, context: object) -> Answer
     return failed_by(error, name, str(getattr(context, "id", "")), is_permanent)
 
 
-def tasks_of(owner: Mapping[str, Any] | object) -> list[Task]:
+def tasks_of(owner: Mapping[str, object] | object) -> list[Task]:
     """Return the public functions of a module, or the public methods of an object, as tasks."""
     found = []
     for name, member in inspect.getmembers(owner, callable):

@@ -424,7 +424,7 @@ class Worker:
 
     # --- publishing ---------------------------------------------------------------------------
 
-    def publish(self, topic: str, event: Any) -> None:
+    def publish(self, topic: str, event: object) -> None:
         """Publish an event to all subscribers. Thread-safe.
 
         If the dialect cannot publish, the worker calls the broker's management instead.
@@ -439,7 +439,7 @@ class Worker:
 
         self._inbox.put(send)
 
-    def _publish_by_call(self, topic: str, event: Any) -> None:
+    def _publish_by_call(self, topic: str, event: object) -> None:
         try:
             self._files.publish(topic, event)
         except FetchFailed as error:

@@ -5,7 +5,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 from dragoman.sdk.errors import Refused, Unreachable
 
@@ -25,7 +25,7 @@ class WorkerThread:
     def __init__(
         self,
         name: str,
-        serve: Callable[[], Coroutine[Any, Any, None]],
+        serve: Callable[[], Coroutine[object, None, None]],
         refusal: Callable[[], str],
         describe: Callable[[float], str],
     ) -> None:

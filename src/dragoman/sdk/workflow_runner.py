@@ -59,7 +59,7 @@ class PlanRun:
         self._job = job
         self._positions, self._room = positions_of(plan)
 
-    async def run(self, plan: Plan, result: Any) -> Any:
+    async def run(self, plan: Plan, result: object) -> Any:
         """Run a plan after another one had this result."""
         if isinstance(plan, Step):
             return await self._step(plan, result, 0)

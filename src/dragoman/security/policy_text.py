@@ -22,13 +22,15 @@ requests_per_second = 100
 import tomllib
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from dragoman.security.allowances import Allowance
 from dragoman.security.policy import Policy
 from dragoman.security.roles import EVERYTHING, SHIPPED, Role, Rule
 from dragoman.security.verbs import TargetClass, Verb
 
+E = TypeVar("E", bound=StrEnum)
 _SECTIONS: Final = ("roles", "principals", "groups", "limits")
 _LIMITS: Final = {f.name: f.type for f in fields(Allowance)}
 
@@ -136,7 +138,7 @@ def _texts(raw: object, place: str) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def _member(kind: Any, raw: str, place: str) -> Any:
+def _member(kind: type[E], raw: str, place: str) -> E:
     try:
         return kind(raw)
     except ValueError:

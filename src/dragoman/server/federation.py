@@ -9,7 +9,7 @@ import base64
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -149,7 +149,7 @@ class Federation:
 
     async def _exchange(
         self, at: TokenIssuer, code: str, redirect: str, verifier: str
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -164,7 +164,9 @@ class Federation:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return await at.fetch(await at.metadata("token_endpoint"), form, headers)
 
-    async def _claims(self, at: TokenIssuer, token: str, nonce: str, access: str) -> dict[str, Any]:
+    async def _claims(
+        self, at: TokenIssuer, token: str, nonce: str, access: str
+    ) -> dict[str, object]:
         """Return the claims of an ID token, and those that only the issuer's userinfo has."""
         claims = await at.verify(token, at.section.client)
         if claims.get("nonce") != nonce:

@@ -91,7 +91,7 @@ def _exchange(
     return answer.status, raw
 
 
-def _raise(host: str, status: int, found: Mapping[str, Any]) -> None:
+def _raise(host: str, status: int, found: Mapping[str, object]) -> None:
     """Raise the issuer's own error (RFC 6749, 5.2), in characters that a log can hold."""
     if not found.get("error"):
         raise IssuerUnavailable(f"{host} answers with status {status}")

@@ -98,7 +98,7 @@ class KeyTasks:
         found = await self._change(lambda registry: registry.revoke(whole))
         return {"revoked": [brief(each) for each in found]}
 
-    async def _change(self, change: Callable[[KeyRegistry], Any]) -> Any:
+    async def _change(self, change: Callable[[KeyRegistry], object]) -> Any:
         """Change the file in a thread, as `dragoman keys` does; the guard follows the file."""
         try:
             done = await asyncio.to_thread(lambda: change(self._reopened()))

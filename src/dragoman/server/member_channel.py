@@ -67,7 +67,7 @@ class MemberChannel:
         """Disconnect."""
         await self._nats.close()
 
-    async def ask(self, node: str, kind: str, within: float, **content: Any) -> Content:
+    async def ask(self, node: str, kind: str, within: float, **content: object) -> Content:
         """Ask one node, again and again; return its first answer. Raises TimeoutError."""
         with self._inbox() as (inbox, answers):
             async with asyncio.timeout(within):
@@ -108,7 +108,9 @@ class MemberChannel:
                         found.append(await answers.get())
         return found
 
-    async def ask_all(self, kind: str, within: float, most: int, **content: Any) -> list[Content]:
+    async def ask_all(
+        self, kind: str, within: float, most: int, **content: object
+    ) -> list[Content]:
         """Ask every node; return the answers that come in time, at most so many."""
         found: list[Content] = []
         with self._inbox() as (inbox, answers):

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, TypeVar
 
 from dragoman.core.view import WorkerRow
 from dragoman.ledger.base import LedgerError
@@ -50,6 +50,17 @@ LONGEST_RANGE: Final = 732 * DAY
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
+T = TypeVar("T")
+
+
+class ReportRow(TypedDict):
+    """A report of the pipeline: its file, when it was written, its size."""
+
+    name: str
+    at: float
+    bytes: int
+
+
 class Overview:
     """Collects the document, its series, and the history behind it."""
 
@@ -69,7 +80,7 @@ class Overview:
         self.queries = queries
         self.is_secured = is_secured
         #: Reads how far the ledger is exported; None while nothing is.
-        self.sealed_seq: Any = lambda: None
+        self.sealed_seq: Callable[[], int | None] = lambda: None
         #: Returns the other brokers of the mesh, and asks the nodes of the cluster.
         self._mesh_rows: Callable[[], dict[str, Any]] = lambda: {"broker": "", "neighbours": []}
         self._ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None = None
@@ -114,10 +125,9 @@ class Overview:
 
     def document(self) -> dict[str, Any]:
         """Return the document; it may be as old as `FRESH`."""
-        found: dict[str, Any] = self._share("document", FRESH, self._make)
-        return found
+        return self._share("document", FRESH, self._make)
 
-    def _share(self, key: Hashable, fresh: float, make: Callable[[], Any]) -> Any:
+    def _share(self, key: Hashable, fresh: float, make: Callable[[], T]) -> T:
         """Return an answer that was made lately, or make one for everybody who asks next."""
         now = time.monotonic()
         until, found = self._shared.get(key, (0.0, None))
@@ -126,7 +136,8 @@ class Overview:
                 self._shared.clear()
             found = make()
             self._shared[key] = (now + fresh, found)
-        return found
+        made: T = found
+        return made
 
     def _make(self) -> dict[str, Any]:
         now = self._loop.clock.now()
@@ -162,13 +173,11 @@ class Overview:
 
     def services(self) -> list[dict[str, Any]]:
         """Return the services, with the age of the oldest job that waits."""
-        found: list[dict[str, Any]] = self._share("services", FRESH, self._services)
-        return found
+        return self._share("services", FRESH, self._services)
 
     def workers(self) -> list[WorkerRow]:
         """Return the workers; the rows may be as old as `FRESH`."""
-        found: list[WorkerRow] = self._share("workers", FRESH, self.view.workers)
-        return found
+        return self._share("workers", FRESH, self.view.workers)
 
     def _services(self) -> list[dict[str, Any]]:
         now, found = self._loop.clock.now(), []
@@ -187,7 +196,7 @@ class Overview:
         row = self.view.cluster()
         return None if row is None else asdict(row) | {"has_quorum": row.state.has_quorum}
 
-    def _links(self) -> list[dict[str, Any]]:
+    def _links(self) -> list[dict[str, object]]:
         return [
             {
                 "name": link.listener,
@@ -201,7 +210,7 @@ class Overview:
             if link.name != "local"
         ]
 
-    def ledger(self) -> dict[str, Any]:
+    def ledger(self) -> dict[str, int | None]:
         """Return the size of the ledger, its range, and the space on its disk."""
         ledger, sealed = self._loop.ledger, self.sealed_seq()
         free, total = _space(self._data)
@@ -222,12 +231,11 @@ class Overview:
         found = [w for w in self.statistics.since(start) if w.start == start]
         return found[0] if found else StatisticsWindow(start)
 
-    def series(self) -> dict[str, Any]:
+    def series(self) -> dict[str, object]:
         """Return the last hour, in steps of a few seconds."""
-        found: dict[str, Any] = self._share("series", STEP / 2, self._series)
-        return found
+        return self._share("series", STEP / 2, self._series)
 
-    def _series(self) -> dict[str, Any]:
+    def _series(self) -> dict[str, object]:
         now = self._loop.clock.now()
         first = now - now % STEP - (WINDOWS - 1) * STEP
         known = {window.start: window for window in self.statistics.windows}
@@ -244,16 +252,14 @@ class Overview:
             **{name: [point[name] for point in points] for name in names},
         }
 
-    async def table_series(self, since: float, until: float) -> dict[str, Any]:
+    async def table_series(self, since: float, until: float) -> dict[str, object]:
         """Return a range from the pipeline's tables; 0: until now, a day. Same ranges share."""
         now = self._loop.clock.now()
         until = min(until or now, now) // STEP * STEP
         since = max(min(since or until - DAY, until - STEP), until - LONGEST_RANGE) // STEP * STEP
         key = ("tables", since, until)
         read = partial(asyncio.to_thread, self._tables.read, since, until)
-        found: asyncio.Future[dict[str, Any]] = self._share(
-            key, STEP, lambda: asyncio.ensure_future(read())
-        )
+        found = self._share(key, STEP, lambda: asyncio.ensure_future(read()))
         return await asyncio.shield(found)
 
     @property
@@ -261,14 +267,14 @@ class Overview:
         """Whether the pipeline has written tables."""
         return self._tables.is_there
 
-    async def cluster(self) -> dict[str, Any]:
+    async def cluster(self) -> dict[str, object]:
         """Return the nodes of the cluster, as each answers, and the brokers of the mesh."""
         node = self.view.cluster()
         nodes = await self._ask_nodes() if self._ask_nodes is not None else []
         own = asdict(node) if node is not None else None
         return {"own": own, "nodes": nodes, "mesh": self._mesh_rows()}
 
-    def bridges(self) -> list[dict[str, Any]]:
+    def bridges(self) -> list[dict[str, object]]:
         """Return the ended jobs by the dialects of client and worker."""
         found: dict[tuple[str, str], Counter[str]] = {}
         for (client, worker, state), count in self.statistics.bridges.items():
@@ -283,9 +289,8 @@ class Overview:
     async def find_jobs(self, wanted: HistoryFilter, before: int, limit: int) -> HistoryPage:
         """Search jobs: open ones in memory, all others in the ledger. Same searches share."""
         key = ("jobs", wanted, before, limit)
-        found: asyncio.Future[HistoryPage] = self._share(
-            key, FRESH, lambda: asyncio.ensure_future(self._find_jobs(wanted, before, limit))
-        )
+        find = partial(self._find_jobs, wanted, before, limit)
+        found = self._share(key, FRESH, lambda: asyncio.ensure_future(find()))
         # A caller that leaves must not cancel the search of the others.
         return await asyncio.shield(found)
 
@@ -296,14 +301,14 @@ class Overview:
             return HistoryPage(tuple(r for r in found if _is_wanted(r, wanted))[:limit], 0, 0.0)
         return await self.queries.jobs(wanted, before, limit)
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[ReportRow]:
         """Return the HTML reports in the folder of reports, newest first."""
         folder = self._data / REPORTS_FOLDER
         try:
             files = [each for each in folder.iterdir() if each.suffix == ".html" and each.is_file()]
         except OSError:
             return []
-        rows: list[dict[str, Any]] = [
+        rows: list[ReportRow] = [
             {"name": f.name, "at": f.stat().st_mtime, "bytes": f.stat().st_size} for f in files
         ]
         return sorted(rows, key=lambda row: row["at"], reverse=True)[:MOST_REPORTS]
@@ -318,7 +323,7 @@ class Overview:
             raise LedgerError(f"cannot read the report {name}: {error.strerror}") from None
 
 
-def _point(window: StatisticsWindow) -> dict[str, Any]:
+def _point(window: StatisticsWindow) -> dict[str, float]:
     return {
         "at": window.start,
         "submitted": window.submitted,
@@ -332,7 +337,7 @@ def _point(window: StatisticsWindow) -> dict[str, Any]:
     }
 
 
-def _open_job(row: dict[str, Any]) -> dict[str, Any]:
+def _open_job(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: row[name] for name in ("job", "state", "service", "task", "client", "fault")},
         "principal": row.get("principal", ""),
@@ -345,7 +350,7 @@ def _open_job(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_wanted(row: dict[str, Any], wanted: HistoryFilter) -> bool:
+def _is_wanted(row: Mapping[str, Any], wanted: HistoryFilter) -> bool:
     text = " ".join(str(row[n]) for n in ("job", "task", "client", "worker", "detail")).lower()
     return (
         wanted.client in row["client"]

@@ -46,7 +46,7 @@ class _Endpoints(SettingsSection):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _complete(cls, given: Any, info: ValidationInfo) -> Any:
+    def _complete(cls, given: object, info: ValidationInfo) -> Any:
         name = info.field_name or ""
         return check_endpoint(listener(name), given) if isinstance(given, str) else given
 

@@ -58,7 +58,7 @@ class LoadedSettings:
         return next(below, DEFAULT)
 
 
-def load(config: Path | None = None, **flags: Any) -> BrokerSettings:
+def load(config: Path | None = None, **flags: object) -> BrokerSettings:
     """Read the settings. Raises ValueError with the name, the source and the nearest setting."""
     return load_with_origins(config, **flags).settings
 

@@ -44,7 +44,7 @@ class SharedListeners:
         """Return the place of a namespace at a listener."""
         return SharedMember(self, namespace, listener)
 
-    def join(self, namespace: str, listener: str, transport: Any) -> str:
+    def join(self, namespace: str, listener: str, transport: object) -> str:
         """Hand connections of the namespace's keys to a transport; return the endpoint."""
         self._members[namespace, listener] = transport
         return self.endpoints.get(listener, "")
@@ -134,11 +134,11 @@ class SharedMember:
         self._shared = shared
         self._place = namespace, listener
 
-    def join(self, member: Any) -> str:
+    def join(self, member: object) -> str:
         """Get the connections of the namespace's keys; return the endpoint."""
         return self._shared.join(*self._place, member)
 
-    def leave(self, member: Any) -> None:
+    def leave(self, member: object) -> None:
         """Get no more of them."""
         self._shared.leave(*self._place)
 

@@ -124,7 +124,7 @@ class TokenIssuer:
             exp={"essential": True},
         ).validate(claims)
 
-    def identity_in(self, claims: Mapping[str, Any], expires_at: float) -> IssuedToken:
+    def identity_in(self, claims: Mapping[str, object], expires_at: float) -> IssuedToken:
         """Return the principal and the groups that claims name. Raises TokenRefused."""
         section = self.section
         name = _claim(claims, section.name_claim)
@@ -189,7 +189,7 @@ class _Attempt(Generic[Found]):
             return self._found
 
 
-def _claim(claims: Mapping[str, Any], path: str) -> object:
+def _claim(claims: Mapping[str, object], path: str) -> object:
     """Return a claim; a name with dots may be one claim, as in URLs, or lead into objects."""
     if path in claims:
         return claims[path]

@@ -50,7 +50,7 @@ class LogBuffer:
 
     def read(
         self, last: int = 100, level: str = "", logger: str = "", since: str = "", until: str = ""
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return the last records, the oldest first; `since` and `until` are ISO instants."""
         least = _LEVELS.get((level or "debug").lower(), 0)
         found = [

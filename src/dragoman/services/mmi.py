@@ -222,7 +222,7 @@ def _seconds(timeout: Any) -> float | None:
     return max(0.0, seconds)
 
 
-def row(found: Any) -> dict[str, Any]:
+def row(found: Any) -> dict[str, object]:
     """Return a row of the view as a plain object."""
     return {name: _plain(getattr(found, name)) for name in found.__slots__}
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import structlog
 from pyspark.errors import PySparkException
@@ -57,7 +56,7 @@ class Views:
         """Return the names of all tables."""
         return sorted([*self._pipeline_tables(), *self._data])
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[dict[str, object]]:
         """Return name, kind and format of every table."""
         own = [{"name": name, "kind": "pipeline", "format": "parquet"} for name in TABLES]
         data = [

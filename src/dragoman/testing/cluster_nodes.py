@@ -247,7 +247,7 @@ class ClusterSimNode:
         """Write a batch; tell whether it is durable. A fenced node follows."""
         return self._wrote(lambda: self._running.run_until_complete(self.ledger.append(entries)))
 
-    def _wrote(self, write: Callable[[], Any]) -> bool:
+    def _wrote(self, write: Callable[[], object]) -> bool:
         try:
             write()
         except Fenced as error:

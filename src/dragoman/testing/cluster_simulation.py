@@ -50,7 +50,7 @@ class ClusterClients:
         #: Jobs whose end no client knows yet.
         self._running: dict[str, JobSubmitted] = {}
 
-    def __call__(self, link: str, address: Any) -> tuple[str, Callable[[Any], None]]:
+    def __call__(self, link: str, address: object) -> tuple[str, Callable[[Any], None]]:
         """Find the receiver of a message; all clients live here."""
         return str(address), self.receive
 

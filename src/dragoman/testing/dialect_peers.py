@@ -1,8 +1,9 @@
 """Simulated peers of a dialect: its real client and worker sides on a simulated connection."""
 
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
+from dragoman.dialects.base import Frames
 from dragoman.dialects.descriptor import Ids
 from dragoman.dialects.peer_sides import (
     Assigned,
@@ -68,7 +69,7 @@ class DialectWorker:
             self._send(self.side.leave())
             self.crash()
 
-    def _send(self, messages: Any) -> None:
+    def _send(self, messages: Iterable[Frames]) -> None:
         for frames in messages:
             self.connection.send(frames)
 
@@ -162,7 +163,7 @@ class DialectClient:
         self.connection.open()
         self._send(self.side.hello())
 
-    def _send(self, messages: Any) -> None:
+    def _send(self, messages: Iterable[Frames]) -> None:
         for frames in messages:
             self.connection.send(frames)
 

@@ -102,7 +102,7 @@ class SimBroker:
 
         return send
 
-    def _deliver(self, link: str, address: Any) -> Any:
+    def _deliver(self, link: str, address: object) -> Any:
         if link == NAME:
             return self.mesh.route(self.name, address)
         peer = self.peers.get(address)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from dragoman.dialects.base import Frames
 from dragoman.testing.network import Network
 from dragoman.testing.world import World
 
@@ -70,7 +71,7 @@ class SimConnection(Protocol):
         """Close the connection; the other end may notice."""
         ...
 
-    def send(self, frames: object) -> None:
+    def send(self, frames: Frames) -> None:
         """Send one message."""
         ...
 
@@ -90,7 +91,7 @@ class SimDealer:
         """Remove its address."""
         self._hub.addresses.pop((self._link, self._address), None)
 
-    def send(self, frames: Any) -> None:
+    def send(self, frames: Frames) -> None:
         """Send one message."""
         hub, link, address = self._hub, self._link, self._address
         hub.network.send(self._name, "broker", lambda m: hub.arrive(link, address, m), list(frames))
@@ -145,7 +146,7 @@ class UnnamedDealer(SimDealer):
         """Remove its address."""
         self._hub.addresses.pop((self._link, self._address), None)
 
-    def send(self, frames: Any) -> None:
+    def send(self, frames: Frames) -> None:
         """Send one message, over a new connection if the broker has started anew."""
         if self._addresses.has_restarted() or self._life != self._addresses.life:
             self.close()
@@ -174,7 +175,7 @@ class SimRequester:
             self._withdraw(ticket)
         self._to_broker(self._connection, [])
 
-    def send(self, frames: Any) -> None:
+    def send(self, frames: Frames) -> None:
         """Open a request; it replaces an open one with the same ticket."""
         ticket, message = bytes(frames[0]), bytes(frames[1])
         if ticket in self._open:
@@ -230,7 +231,7 @@ class SimSubscriber:
         mine = (self._link, self._name)
         self._hub.subjects = [s for s in self._hub.subjects if (s[0], s[2]) != mine]
 
-    def send(self, frames: Any) -> None:
+    def send(self, frames: Frames) -> None:
         """Publish one message."""
         hub, link, subject = self._hub, self._link, bytes(frames[0])
         hub.network.send(

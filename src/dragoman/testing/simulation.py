@@ -6,6 +6,7 @@ lost. Every job must then end within `LIVENESS` simulated seconds: the sum of th
 """
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from dragoman.core.events import (
     ScheduleTicked,
     ServiceLimited,
     ServicePaused,
+    WorkerJoined,
 )
 from dragoman.core.limits import Limits
 from dragoman.ledger.disk import FaultyDisk
@@ -116,7 +118,7 @@ class Simulation:
             self._sometimes(12.0, client.flood)
             self._sometimes(15.0, self._client_away, client)
 
-    def _worker(self, offer: Any) -> SimWorker:
+    def _worker(self, offer: WorkerJoined) -> SimWorker:
         name = offer.worker.partition("/")[2]
         worker = SimWorker(self.world, offer, lambda event: self._to_broker(name, event))
         # It submits children over a connection of its own.
@@ -148,12 +150,12 @@ class Simulation:
 
     # --- trouble of the peers -----------------------------------------------------------------
 
-    def _sometimes(self, mean: float, action: object, *args: object) -> None:
+    def _sometimes(self, mean: float, action: Callable[..., object], *args: object) -> None:
         """Repeat an action at random times while faults are on."""
         wait = self.world.random.expovariate(1 / mean)
         self.world.after(wait, self._once, mean, action, args)
 
-    def _once(self, mean: float, action: Any, args: tuple[object, ...]) -> None:
+    def _once(self, mean: float, action: Callable[..., object], args: tuple[object, ...]) -> None:
         if self.world.is_faulty:
             action(*args)
             self._sometimes(mean, action, *args)

@@ -138,7 +138,7 @@ class AcceptedConnection(asyncio.Protocol):
             self.transport.write(b"".join(out))
 
 
-def keep_alive(sock: Any) -> None:
+def keep_alive(sock: socket.socket) -> None:
     """Have the kernel detect peers whose host has vanished, within a minute."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

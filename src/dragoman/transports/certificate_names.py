@@ -5,7 +5,7 @@ authority is checked there, the name is not, and nothing is sent over it.
 """
 
 import ssl
-from socket import create_connection
+from socket import create_connection, socket
 from typing import Any, Final
 
 from dragoman.transports.tls import PeerTls
@@ -53,7 +53,7 @@ def names_at(tls: PeerTls, host: str, port: int, *, is_nats: bool = False) -> li
         return []
 
 
-def _skip_line(connection: Any) -> None:
+def _skip_line(connection: socket) -> None:
     """Read the line byte by byte: what follows it belongs to the handshake."""
     for _ in range(_LONGEST_LINE):
         if connection.recv(1) in (b"\n", b""):

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import nats.errors
 import nats.js.api
+from nats.aio.msg import Msg
 
 from dragoman.transports.jetstream_connection import (
     NOT_FOUND,
@@ -257,7 +258,7 @@ class _JetStreamReader:
         if int(info["state"]["last_seq"]) > self.after:
             raise ConnectionError("the consumer of the stream does not deliver")
 
-    def _take(self, message: Any) -> JetStreamMessage | None:
+    def _take(self, message: Msg) -> JetStreamMessage | None:
         """Take one piece; return the message if it is complete."""
         self._heard_at = time.monotonic()
         sequence, headers = message.metadata.sequence.stream, message.headers or {}

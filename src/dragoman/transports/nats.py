@@ -258,7 +258,7 @@ class Nats:
             context.check_hostname = self.server is None
         return found
 
-    def _receive(self, subject: str, reply: str, data: bytes, headers: Any, **_: object) -> None:
+    def _receive(self, subject: str, reply: str, data: bytes, headers: object, **_: object) -> None:
         if len(self._arrived) >= _MAX_ARRIVED:
             self.dropped += 1
             if self.dropped % 1000 == 1:

@@ -5,8 +5,9 @@ before it passes the first byte, over a channel that only members of the cluster
 logs and limits then name the peer, not the broker in between.
 """
 
+from asyncio import BaseTransport
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 #: Connections whose origin is remembered; one more forgets the oldest.
 _MOST: Final = 50_000
@@ -25,7 +26,7 @@ class Origins:
         if len(self._by_source) > _MOST:
             self._by_source.popitem(last=False)
 
-    def forget(self, transport: Any) -> None:
+    def forget(self, transport: BaseTransport) -> None:
         """Forget a connection that has ended: its port may come back with another peer."""
         if self._by_source:
             self._by_source.pop(_text(transport.get_extra_info("peername")), None)
@@ -34,7 +35,7 @@ class Origins:
         """Return the node that passed a connection through; empty if none did."""
         return self._by_source.get(_text(source), ("", ""))[1]
 
-    def address_of(self, transport: Any) -> tuple[str, int] | None:
+    def address_of(self, transport: BaseTransport) -> tuple[str, int] | None:
         """Return the address of a connection's peer; None if it has none, as with IPC."""
         name = transport.get_extra_info("peername")
         if not isinstance(name, tuple):

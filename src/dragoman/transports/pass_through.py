@@ -8,7 +8,7 @@ ends, the other goes on.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from dragoman.transports.accepted_connection import (
     AcceptedConnection,
@@ -41,7 +41,9 @@ Announce = Callable[[str, str], Awaitable[None]]
 class PassedConnection(AcceptedConnection):
     """The peer's end of one connection that is passed through."""
 
-    def __init__(self, owner: ConnectionOwner, is_ipc: bool, begin: Any) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, is_ipc: bool, begin: Callable[["PassedConnection"], None]
+    ) -> None:
         super().__init__(owner, is_ipc)
         self._begin = begin
         self.far: FarEnd | None = None

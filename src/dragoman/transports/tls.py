@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.base import Key
@@ -152,7 +152,7 @@ def key_of_certificate(der: bytes | None) -> Key:
     return f"tls:{sha256(der).hexdigest()}" if der else ""
 
 
-def peer_key(transport: Any) -> Key:
+def peer_key(transport: asyncio.BaseTransport) -> Key:
     """Return the key that the peer of an asyncio transport has proved."""
     tls = transport.get_extra_info("ssl_object")
     return "" if tls is None else key_of_certificate(tls.getpeercert(binary_form=True))

@@ -4,7 +4,7 @@ Reading a body is reading a job: the gate decides about it and records it, as fo
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -113,7 +113,7 @@ class OverviewSource(MeasuredBroker, Protocol):
         """Search jobs."""
         ...
 
-    def reports(self) -> list[dict[str, object]]:
+    def reports(self) -> Sequence[Mapping[str, object]]:
         """Return the reports."""
         ...
 

@@ -279,7 +279,9 @@ class HttpTransport(WebBrokerConnection):
         """Return the task that serves HTTP."""
         return [self._serving] if self._serving is not None else []
 
-    def _secured(self, tls: ServerTls, protocol: Any, listener: int) -> Any:
+    def _secured(
+        self, tls: ServerTls, protocol: Callable[..., asyncio.Protocol], listener: int
+    ) -> Callable[..., asyncio.Protocol]:
         """Return a factory of protocols that start after the TLS handshake."""
         self._handshakes = handshakes = TlsHandshakes(
             tls.reloading_context(is_optional=True), protocol, self._note

@@ -23,7 +23,9 @@ _JOB: Final = "Dragoman-Job"
 _WORKER: Final = "Dragoman-Worker"
 
 
-def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return a JSON response."""
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
@@ -47,7 +49,7 @@ def is_open(found: SendStatus) -> bool:
     return known(found).state not in FINAL
 
 
-def status_document(found: SendStatus) -> dict[str, Any]:
+def status_document(found: SendStatus) -> dict[str, object]:
     """Return the status of a job as JSON."""
     status = known(found)
     document: dict[str, object] = {
@@ -80,15 +82,15 @@ def _part(part: PartStatus) -> dict[str, object]:
     return document | ({"resources": part.resources} if part.resources else {})
 
 
-def _fault(fault: Fault | None) -> dict[str, Any]:
+def _fault(fault: Fault | None) -> dict[str, object]:
     if fault is None:
         return {}
     return {"fault": {"code": fault.code, "message": fault.message}}
 
 
-def notice(reply: SendReply) -> dict[str, Any]:
+def notice(reply: SendReply) -> dict[str, object]:
     """Return a reply as a notice of the client's inbox."""
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "job": reply.job,
         "kind": reply.kind,
         "service": reply.service,
@@ -157,6 +159,6 @@ def _result(part: PartStatus) -> dict[str, object]:
     return (_fault(part.fault) or _value(part.body or EMPTY)) | served
 
 
-def _value(body: Body) -> dict[str, Any]:
+def _value(body: Body) -> dict[str, object]:
     found = members(body)
     return {"value": found.get("value")} | ({"raw": True} if "raw" in found else {})

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from itertools import count, islice
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -194,11 +194,11 @@ def unknown_session(reason: str) -> Problem:
 # --- messages as responses --------------------------------------------------------------------
 
 
-def message_document(message: WorkerMessage) -> dict[str, Any]:
+def message_document(message: WorkerMessage) -> dict[str, object]:
     """Return a message as JSON."""
     effect = message.effect
     kind = _KINDS[type(effect)]
-    document: dict[str, Any] = {"word": message.number, "kind": kind, "job": effect.job}
+    document: dict[str, object] = {"word": message.number, "kind": kind, "job": effect.job}
     if not isinstance(effect, SendInput):
         document["attempt"] = effect.attempt
     if isinstance(effect, SendCancel):
@@ -230,10 +230,10 @@ def message_response(message: WorkerMessage, is_raw: bool) -> Response:
     return answer(document, headers=headers)
 
 
-def _work(effect: SendWork) -> dict[str, Any]:
+def _work(effect: SendWork) -> dict[str, object]:
     document = {"service": effect.service, "client": name_of(effect.client)}
     resources = resources_of(effect.target)
-    empty_call: dict[str, Any] = {"task": "", "args": [], "kwargs": {}}
+    empty_call: dict[str, object] = {"task": "", "args": [], "kwargs": {}}
     return document | ({"resources": resources} if resources else {}) | empty_call
 
 

@@ -30,8 +30,7 @@ class TopSource:
 
     def overview(self) -> dict[str, Any]:
         """Return the broker at a glance, with the last hour."""
-        found: dict[str, Any] = self._ask("GET", "/v1/overview")
-        return found
+        return self._ask("GET", "/v1/overview")
 
     def rows(self, view: str) -> list[dict[str, Any]]:
         """Return the rows of a view: services, workers or jobs."""
@@ -46,8 +45,7 @@ class TopSource:
 
     def why(self, job: str) -> dict[str, Any]:
         """Explain the state of a job."""
-        found: dict[str, Any] = self._ask("GET", f"/v1/jobs/{quote(job, safe='')}/why")
-        return found
+        return self._ask("GET", f"/v1/jobs/{quote(job, safe='')}/why")
 
     def records(self, job: str) -> list[dict[str, Any]]:
         """Return every record of a job."""
@@ -57,17 +55,17 @@ class TopSource:
 
     def cancel(self, job: str) -> dict[str, Any]:
         """Cancel a job; say whether its worker confirmed."""
-        found: dict[str, Any] = self._ask("DELETE", f"/v1/jobs/{quote(job, safe='')}")
-        return found
+        return self._ask("DELETE", f"/v1/jobs/{quote(job, safe='')}")
 
-    def _ask(self, method: str, path: str) -> Any:
+    def _ask(self, method: str, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self.url + path, None, self._headers, method=method)
         try:
             # `http_url` of the command lets only http and https through.
             with urllib.request.urlopen(  # nosec B310
                 request, timeout=_TIMEOUT, context=self._tls
             ) as answer:
-                return json.load(answer)
+                found: dict[str, Any] = json.load(answer)
+                return found
         except urllib.error.HTTPError as error:
             with error:
                 raise Refused(_detail(error)) from None

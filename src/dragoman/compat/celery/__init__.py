@@ -12,7 +12,7 @@ Then `python -m dragoman.compat.celery -A tasks worker`. A queue is a service. A
 a workflow of child jobs. docs/howto-move-from-celery.md has what is there.
 """
 
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from dragoman.compat.celery.app import Celery, shared_task
 from dragoman.compat.celery.canvas import Signature, chain, chord, group
@@ -34,7 +34,12 @@ __all__ = [
 ]
 
 
-def signature(task: Task, args: Any = (), kwargs: Any = None, **options: Any) -> Signature:
+def signature(
+    task: Task,
+    args: Iterable[object] | None = (),
+    kwargs: Mapping[str, object] | None = None,
+    **options: object,
+) -> Signature:
     """Return the signature of a task."""
     return task.signature(args, kwargs, **options)
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final, overload
+from typing import Any, Final, NoReturn, TypedDict, TypeVar, overload
 
 from dragoman.compat.celery.canvas import Signature
 from dragoman.compat.celery.config import Config
@@ -24,18 +24,29 @@ from dragoman.sdk.worker import Worker
 
 #: Schedules of periodic tasks have this prefix in the broker.
 _BEAT: Final = "celery."
+F = TypeVar("F", bound=Callable[..., object])
 #: Tasks of `shared_task`, for every app of the program: function and options.
-_shared: list[tuple[Callable[..., Any], dict[str, Any]]] = []
+_shared: list[tuple[Callable[..., object], dict[str, Any]]] = []
 _apps: "list[Celery]" = []
+
+
+class PeriodicTask(TypedDict, total=False):
+    """An entry of `beat_schedule`."""
+
+    task: str
+    schedule: object
+    args: Iterable[object]
+    kwargs: Mapping[str, object]
+    options: Mapping[str, object]
 
 
 class AppSignal:
     """Functions that are called with the app when it is complete."""
 
     def __init__(self) -> None:
-        self._functions: list[Callable[..., Any]] = []
+        self._functions: list[Callable[..., object]] = []
 
-    def connect(self, function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+    def connect(self, function: F, **_: object) -> F:
         """Call a function with `sender=app`."""
         self._functions.append(function)
         return function
@@ -53,12 +64,12 @@ class Control:
     def __init__(self, app: "Celery") -> None:
         self._app = app
 
-    def revoke(self, task_id: str | Iterable[str], terminate: bool = False, **_: Any) -> None:
+    def revoke(self, task_id: str | Iterable[str], terminate: bool = False, **_: object) -> None:
         """Cancel tasks by their ids."""
         for each in [task_id] if isinstance(task_id, str) else task_id:
             self._app.AsyncResult(each).revoke(terminate)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise NotInCompat(f"app.control.{name}", "use `dragoman workers`, `jobs`, `pause`, `why`")
 
 
@@ -70,9 +81,9 @@ class Celery:
         main: str | None = None,
         *,
         broker: str | None = None,
-        backend: Any = None,
+        backend: object = None,
         include: Iterable[str] = (),
-        **options: Any,
+        **options: object,
     ) -> None:
         """Prepare. `backend` means nothing here: the broker keeps results."""
         self.main = main
@@ -83,7 +94,7 @@ class Celery:
         self.control = Control(self)
         self.on_after_configure = AppSignal()
         self.on_after_finalize = AppSignal()
-        self._periodic: dict[str, dict[str, Any]] = {}
+        self._periodic: dict[str, PeriodicTask] = {}
         self._lock = threading.Lock()
         self._client: Client | None = None
         _apps.append(self)
@@ -97,30 +108,32 @@ class Celery:
     # --- tasks --------------------------------------------------------------------------------
 
     @overload
-    def task(self, function: Callable[..., Any], **options: Any) -> CeleryTask: ...
+    def task(self, function: Callable[..., object], **options: Any) -> CeleryTask: ...
 
     @overload
-    def task(self, **options: Any) -> Callable[[Callable[..., Any]], CeleryTask]: ...
+    def task(self, **options: Any) -> Callable[[Callable[..., object]], CeleryTask]: ...
 
-    def task(self, function: Any = None, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., object] | None = None, **options: Any
+    ) -> CeleryTask | Callable[[Callable[..., object]], CeleryTask]:
         """Make a function a task: `@app.task` or `@app.task(bind=True, ...)`."""
         if function is None:
             return partial(self._add, options=options)
         return self._add(function, options)
 
-    def _add(self, function: Callable[..., Any], options: Mapping[str, Any]) -> CeleryTask:
+    def _add(self, function: Callable[..., object], options: Mapping[str, object]) -> CeleryTask:
         made = CeleryTask(self, function, **{"name": self._name_of(function), **options})
         return self.tasks.setdefault(made.name, made)
 
-    def _name_of(self, function: Callable[..., Any]) -> str:
+    def _name_of(self, function: Callable[..., object]) -> str:
         module = function.__module__
         return f"{self.main if module == '__main__' and self.main else module}.{function.__name__}"
 
-    def config_from_object(self, source: Any, namespace: str = "", **_: Any) -> None:
+    def config_from_object(self, source: object, namespace: str = "", **_: object) -> None:
         """Read the configuration from a module's name, a module, a class or a mapping."""
         self.conf.read(source, namespace)
 
-    def autodiscover_tasks(self, packages: Iterable[str] = (), **_: Any) -> None:
+    def autodiscover_tasks(self, packages: Iterable[str] = (), **_: object) -> None:
         """Import the module `tasks` of each package when the worker starts."""
         self.conf.include = (*self.conf.include, *(f"{each}.tasks" for each in packages))
 
@@ -160,18 +173,21 @@ class Celery:
         self,
         service: str,
         task: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
         *,
         timeout: float,
-        **terms: Any,
+        job: str | None = None,
+        priority: int = 0,
+        options: Mapping[str, object] | None = None,
     ) -> Job:
         """Submit a job; return when the broker has it."""
         client = self.connected()
-        job = client.order(service, Call(task, args, kwargs, timeout=timeout), **terms)
-        if client.is_acknowledged and not job.wait_until_acknowledged(30.0):
+        call = Call(task, args, kwargs, timeout=timeout)
+        submitted = client.order(service, call, priority=priority, job=job, options=options)
+        if client.is_acknowledged and not submitted.wait_until_acknowledged(30.0):
             raise ConnectionError(f"the broker {client.asynchronous.endpoint} does not answer")
-        return job
+        return submitted
 
     def start_workflow(
         self, first: Signature, plan: Plan, options: Mapping[str, Any]
@@ -194,12 +210,24 @@ class Celery:
         """Return the result of a task by its id."""
         return AsyncResult(id, self.connected)
 
-    def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+    def send_task(
+        self,
+        name: str,
+        args: Iterable[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> AsyncResult:
         """Submit a task by its name; its code may be elsewhere."""
         known = self.tasks.get(name) or CeleryTask(self, _elsewhere, name=name)
         return known.apply_async(args, kwargs, **options)
 
-    def signature(self, name: str, args: Any = (), kwargs: Any = None, **options: Any) -> Signature:
+    def signature(
+        self,
+        name: str,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> Signature:
         """Return the signature of a task by its name."""
         known = self.tasks.get(name) or CeleryTask(self, _elsewhere, name=name)
         return known.signature(args, kwargs, **options)
@@ -208,18 +236,23 @@ class Celery:
 
     def add_periodic_task(
         self,
-        schedule: Any,
+        schedule: object,
         sig: Signature,
-        args: Any = (),
-        kwargs: Any = None,
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
         name: str | None = None,
-        **_: Any,
+        **_: object,
     ) -> str:
         """Submit a task again and again; `beat`, or a worker with -B, tells the broker."""
         full = sig.with_args(tuple(args), kwargs or {})
         wanted = name or f"{full.task} {full.args!r}"
-        self._periodic[wanted] = {"task": full.task, "schedule": schedule, "args": full.args}
-        self._periodic[wanted] |= {"kwargs": full.kwargs, "options": full.options}
+        self._periodic[wanted] = {
+            "task": full.task,
+            "schedule": schedule,
+            "args": full.args,
+            "kwargs": full.kwargs,
+            "options": full.options,
+        }
         return wanted
 
     def declare_schedules(self) -> list[str]:
@@ -232,19 +265,23 @@ class Celery:
             if str(known["name"]).startswith(_BEAT) and known["name"] not in wanted:
                 schedules.remove(known["name"])
         for name, entry in wanted.items():
-            schedules.add(name, **self._schedule(entry))
+            self._declare(schedules, name, entry)
         return sorted(wanted)
 
-    def _beats(self) -> dict[str, Mapping[str, Any]]:
+    def _beats(self) -> dict[str, PeriodicTask]:
         return {**self.conf.beat_schedule, **self._periodic}
 
-    def _schedule(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        options = entry.get("options") or {}
+    def _declare(self, schedules: Schedules, name: str, entry: PeriodicTask) -> None:
         task = str(entry["task"])
         known = self.tasks.get(task) or CeleryTask(self, _elsewhere, name=task)
-        found: dict[str, Any] = {"service": known.queue_for(options), "task": task}
-        found |= {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
-        return {**found, **timing(entry["schedule"], str(self.conf.timezone or "UTC"))}
+        schedules.add(
+            name,
+            known.queue_for(entry.get("options") or {}),
+            task,
+            args=list(entry.get("args") or ()),
+            kwargs=dict(entry.get("kwargs") or {}),
+            **timing(entry["schedule"], str(self.conf.timezone or "UTC")),
+        )
 
     # --- the worker ---------------------------------------------------------------------------
 
@@ -291,21 +328,23 @@ class Celery:
 
 
 @overload
-def shared_task(function: Callable[..., Any], **options: Any) -> "SharedTask": ...
+def shared_task(function: Callable[..., object], **options: Any) -> "SharedTask": ...
 
 
 @overload
-def shared_task(**options: Any) -> "Callable[[Callable[..., Any]], SharedTask]": ...
+def shared_task(**options: Any) -> "Callable[[Callable[..., object]], SharedTask]": ...
 
 
-def shared_task(function: Any = None, **options: Any) -> Any:
+def shared_task(
+    function: Callable[..., object] | None = None, **options: Any
+) -> "SharedTask | Callable[[Callable[..., object]], SharedTask]":
     """Make a function a task of every app; until there is one, of an app for the local broker."""
     if function is None:
         return partial(_share, options=options)
     return _share(function, options)
 
 
-def _share(function: Callable[..., Any], options: dict[str, Any]) -> "SharedTask":
+def _share(function: Callable[..., object], options: dict[str, Any]) -> "SharedTask":
     _shared.append((function, options))
     for app in _apps:
         app.task(function, **options)
@@ -315,7 +354,7 @@ def _share(function: Callable[..., Any], options: dict[str, Any]) -> "SharedTask
 class SharedTask:
     """A task of the newest app."""
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., object], options: Mapping[str, object]) -> None:
         self._function, self._options = function, options
 
     def _found(self) -> CeleryTask:
@@ -326,7 +365,7 @@ class SharedTask:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found(), name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the function here."""
         return self._found()(*args, **kwargs)
 
@@ -335,5 +374,5 @@ def _schedule_name(name: str) -> str:
     return "".join(each if each.isalnum() or each in "-_." else "-" for each in name)
 
 
-def _elsewhere(*args: Any, **kwargs: Any) -> None:
+def _elsewhere(*args: object, **kwargs: object) -> None:
     raise NotInCompat("a task whose code is elsewhere", "it runs in its worker only")

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from dragoman.compat.celery.results import AsyncResult, EagerResult, GroupResult
 from dragoman.compat.hints import NotInCompat
 from dragoman.sdk.compositions import Chain, Group, Plan, Step
+
+if TYPE_CHECKING:
+    from dragoman.compat.celery.tasks import CeleryTask
 
 #: Options of `apply_async` that the steps of a workflow can have, and their names there.
 _OF_STEPS: Final = {
@@ -25,11 +28,16 @@ class Composable:
         """Return a chain: the other one gets this one's result."""
         return chain(self, other)
 
-    def apply_async(self, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    def apply_async(
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> Any:
         """Start it; the arguments come before those of the first task."""
         raise NotImplementedError
 
-    def delay(self, *args: Any, **kwargs: Any) -> Any:
+    def delay(self, *args: object, **kwargs: object) -> Any:
         """Start it with these arguments."""
         return self.apply_async(args, kwargs)
 
@@ -41,7 +49,7 @@ class Composable:
         """Return the first signature, whose queue runs the workflow."""
         raise NotImplementedError
 
-    def with_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Composable":
+    def with_args(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> "Composable":
         """Return it with more arguments for its first tasks."""
         raise NotImplementedError
 
@@ -50,46 +58,57 @@ class Composable:
 class Signature(Composable):
     """A task with arguments and options; it may lack some arguments."""
 
-    type: Any
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    type: "CeleryTask"
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     immutable: bool = False
 
     @property
     def task(self) -> str:
         """The task's name."""
-        return str(self.type.name)
+        return self.type.name
 
-    def set(self, **options: Any) -> "Signature":
+    def set(self, **options: object) -> "Signature":
         """Return it with more options of `apply_async`."""
         return replace(self, options={**self.options, **options})
 
-    def clone(self, args: Any = (), kwargs: Any = None, **options: Any) -> "Signature":
+    def clone(
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: object,
+    ) -> "Signature":
         """Return it with more arguments and options."""
-        return self.with_args(tuple(args), kwargs or {}).set(**options)
+        return self.with_args(tuple(args or ()), kwargs or {}).set(**options)
 
-    def with_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Signature":
+    def with_args(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> "Signature":
         """Return it with these arguments before its own, unless it is immutable."""
         if self.immutable:
             return self
         return replace(self, args=(*args, *self.args), kwargs={**self.kwargs, **kwargs})
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the task here."""
         full = self.with_args(args, kwargs)
         return self.type(*full.args, **full.kwargs)
 
-    def apply_async(self, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    def apply_async(
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> AsyncResult:
         """Submit the task."""
         full = self.with_args(tuple(args or ()), kwargs or {})
         return self.type.apply_async(full.args, full.kwargs, **{**full.options, **options})
 
-    def apply(self, args: Any = (), kwargs: Any = None) -> EagerResult:
+    def apply(
+        self, args: Iterable[object] | None = (), kwargs: Mapping[str, object] | None = None
+    ) -> EagerResult:
         """Run the task here; return its result as one of a task."""
         full = self.with_args(tuple(args or ()), kwargs or {})
-        found: EagerResult = self.type.apply(full.args, full.kwargs)
-        return found
+        return self.type.apply(full.args, full.kwargs)
 
     def link(self, other: "Composable") -> None:
         """Not there."""
@@ -114,7 +133,7 @@ class Signature(Composable):
         return self
 
 
-def _value(found: Any) -> Any:
+def _value(found: Any) -> datetime | timedelta | float:
     return found if isinstance(found, datetime | timedelta) else float(found)
 
 
@@ -124,7 +143,7 @@ class ChainSignature(Composable):
 
     tasks: tuple[Composable, ...]
 
-    def with_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "ChainSignature":
+    def with_args(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> "ChainSignature":
         """Return it with more arguments for its first task."""
         first, *rest = self.tasks
         return ChainSignature((first.with_args(args, kwargs), *rest))
@@ -137,16 +156,20 @@ class ChainSignature(Composable):
         """Return the first signature."""
         return self.tasks[0].first_signature()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> AsyncResult:
         """Start it."""
         return self.apply_async(args, kwargs)
 
-    def apply_async(self, args: Any = (), kwargs: Any = None, **options: Any) -> AsyncResult:
+    def apply_async(
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> AsyncResult:
         """Start it as one workflow, which goes on if this program ends."""
         full = self.with_args(tuple(args or ()), kwargs or {})
         first = full.first_signature()
-        found: AsyncResult = first.type.app.start_workflow(first, full.plan(), options)
-        return found
+        return first.type.app.start_workflow(first, full.plan(), options)
 
 
 @dataclass(frozen=True)
@@ -155,7 +178,7 @@ class GroupSignature(Composable):
 
     tasks: tuple[Composable, ...]
 
-    def with_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "GroupSignature":
+    def with_args(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> "GroupSignature":
         """Return it with more arguments for each task."""
         return GroupSignature(tuple(each.with_args(args, kwargs) for each in self.tasks))
 
@@ -167,11 +190,16 @@ class GroupSignature(Composable):
         """Return the first signature."""
         return self.tasks[0].first_signature()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> GroupResult:
+    def __call__(self, *args: object, **kwargs: object) -> GroupResult:
         """Start all of them."""
         return self.apply_async(args, kwargs)
 
-    def apply_async(self, args: Any = (), kwargs: Any = None, **options: Any) -> GroupResult:
+    def apply_async(
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> GroupResult:
         """Start all of them; the results are in the same order."""
         full = self.with_args(tuple(args or ()), kwargs or {})
         return GroupResult([each.apply_async(**options) for each in full.tasks])
@@ -180,19 +208,20 @@ class GroupSignature(Composable):
         return len(self.tasks)
 
 
-def _tasks(given: tuple[Any, ...]) -> tuple[Composable, ...]:
+def _tasks(given: tuple[object, ...]) -> tuple[Composable, ...]:
     """Return the tasks: several, or one iterable of them."""
     if len(given) == 1 and not isinstance(given[0], Composable):
-        if not isinstance(given[0], Iterable):
-            raise TypeError(f"{given[0]!r} is no signature; write task.s(...)")
-        given = tuple(given[0])
-    for each in given:
-        if not isinstance(each, Composable):
-            raise TypeError(f"{each!r} is no signature; write task.s(...)")
-    return given
+        given = tuple(given[0]) if isinstance(given[0], Iterable) else given
+    return tuple(map(_composable, given))
 
 
-def chain(*tasks: Any) -> ChainSignature:
+def _composable(found: object) -> Composable:
+    if not isinstance(found, Composable):
+        raise TypeError(f"{found!r} is no signature; write task.s(...)")
+    return found
+
+
+def chain(*tasks: object) -> ChainSignature:
     """Return tasks that run one after the other; each gets the result of the one before."""
     flat: list[Composable] = []
     for each in _tasks(tasks):
@@ -202,7 +231,7 @@ def chain(*tasks: Any) -> ChainSignature:
     return ChainSignature(tuple(flat))
 
 
-def group(*tasks: Any) -> GroupSignature:
+def group(*tasks: object) -> GroupSignature:
     """Return tasks that run side by side; their results are a list in the same order."""
     return GroupSignature(_tasks(tasks))
 
@@ -218,7 +247,15 @@ class ChordBuilder:
         return chain(self._header, body).apply_async(**options)
 
 
-def chord(header: Any, body: Composable | None = None) -> Any:
+@overload
+def chord(header: object) -> ChordBuilder: ...
+
+
+@overload
+def chord(header: object, body: Composable) -> ChainSignature: ...
+
+
+def chord(header: object, body: Composable | None = None) -> ChordBuilder | ChainSignature:
     """Return a group whose results go to a body as one list."""
     tasks = header if isinstance(header, GroupSignature) else group(header)
     return ChordBuilder(tasks) if body is None else chain(tasks, body)

@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import structlog
 
@@ -70,7 +69,7 @@ def find_app(name: str) -> Celery:
     raise SystemExit(f"{name} has no Celery app; write `app = Celery(...)` in it")
 
 
-def _worker(app: Celery, given: Any) -> None:
+def _worker(app: Celery, given: argparse.Namespace) -> None:
     if given.pool not in ("threads", "solo"):
         raise NotInCompat(f"the pool {given.pool!r}", "tasks run in threads; see docs/workers.md")
     level = getattr(logging, given.loglevel.upper(), logging.INFO)
@@ -89,15 +88,15 @@ def _declare(app: Celery) -> None:
     log.info("periodic tasks declared; the broker submits them", names=app.declare_schedules())
 
 
-def _beat(app: Celery, given: Any) -> None:
+def _beat(app: Celery, given: argparse.Namespace) -> None:
     app.import_modules()
     _declare(app)
 
 
-def _call(app: Celery, given: Any) -> None:
+def _call(app: Celery, given: argparse.Namespace) -> None:
     args, kwargs = json.loads(given.args), json.loads(given.kwargs)
     sys.stdout.write(f"{app.send_task(given.name, args, kwargs, queue=given.queue).id}\n")
 
 
-def _result(app: Celery, given: Any) -> None:
+def _result(app: Celery, given: argparse.Namespace) -> None:
     sys.stdout.write(f"{app.AsyncResult(given.task_id).get()}\n")

@@ -71,7 +71,7 @@ class Config(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
-    def __setitem__(self, name: str, found: Any) -> None:
+    def __setitem__(self, name: str, found: object) -> None:
         _check(name, found)
         self._values[name] = found
 
@@ -90,10 +90,10 @@ class Config(MutableMapping[str, Any]):
         except KeyError:
             raise AttributeError(name) from None
 
-    def __setattr__(self, name: str, found: Any) -> None:
+    def __setattr__(self, name: str, found: object) -> None:
         self[name] = found
 
-    def read(self, source: Any, namespace: str = "") -> None:
+    def read(self, source: object, namespace: str = "") -> None:
         """Read settings from a module's name, a module, a class or a mapping."""
         if isinstance(source, str):
             source = importlib.import_module(source)
@@ -108,7 +108,7 @@ class Config(MutableMapping[str, Any]):
                 self[wanted] = found
 
 
-def _check(name: str, found: Any) -> None:
+def _check(name: str, found: object) -> None:
     if name in ("task_serializer", "result_serializer") and found not in _SERIALIZERS:
         raise NotInCompat(f"the serializer {found!r}", "arguments are JSON values and bytes")
     if name not in DEFAULTS and name not in IGNORED:

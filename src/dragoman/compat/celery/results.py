@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 
 from dragoman.compat.celery.exceptions import TaskRevokedError, TimeoutError
 from dragoman.compat.failures import plain_message, rebuild
@@ -10,6 +11,9 @@ from dragoman.compat.hints import NotInCompat
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.client import MANAGEMENT
 from dragoman.sdk.errors import Cancelled, Expired, JobFailed, StillRunning
+
+if TYPE_CHECKING:
+    from dragoman.compat.celery.app import Celery
 
 PENDING: Final = "PENDING"
 STARTED: Final = "STARTED"
@@ -48,7 +52,7 @@ class AsyncResult:
         connected: Callable[[], Client] | None = None,
         job: Job | None = None,
         service: str = "",
-        app: Any = None,
+        app: "Celery | None" = None,
     ) -> None:
         """Prepare. Without an app, the newest one of this program is used."""
         self.id = id
@@ -76,7 +80,7 @@ class AsyncResult:
             self._job = self._connected().job(self.id, self._service)
         return self._job
 
-    def get(self, timeout: float | None = None, propagate: bool = True, **_: Any) -> Any:
+    def get(self, timeout: float | None = None, propagate: bool = True, **_: object) -> Any:
         """Wait for the result; raise what the task raised, or return it with `propagate=False`."""
         try:
             return self.job.result(timeout)
@@ -132,7 +136,7 @@ class AsyncResult:
         """The exception and the task's own lines, as text; None if it did not fail."""
         return plain_message(str(self._shown().get("detail", ""))) if self.failed() else None
 
-    def revoke(self, terminate: bool = False, **_: Any) -> None:
+    def revoke(self, terminate: bool = False, **_: object) -> None:
         """Cancel the task: the broker withdraws it, or asks its worker to stop it."""
         self.job.cancel()
 
@@ -141,12 +145,12 @@ class AsyncResult:
         raise NotInCompat("AsyncResult.forget", "the broker's retention removes results")
 
     @property
-    def parent(self) -> Any:
+    def parent(self) -> NoReturn:
         """Not there: a chain is one job with child jobs."""
         raise NotInCompat("AsyncResult.parent", "`dragoman why JOB` shows the steps of a chain")
 
     @property
-    def children(self) -> Any:
+    def children(self) -> NoReturn:
         """Not there: a chain is one job with child jobs."""
         raise NotInCompat("AsyncResult.children", "`dragoman why JOB` shows the child jobs")
 
@@ -157,14 +161,14 @@ def _exception(error: JobFailed) -> Exception:
     return rebuild(error.fault)
 
 
-class EagerResult:
+class EagerResult(AsyncResult):
     """The result of a task that ran here, by `apply`."""
 
-    def __init__(self, id: str, value: Any, error: Exception | None = None) -> None:
-        self.id = self.task_id = id
+    def __init__(self, id: str, value: object, error: Exception | None = None) -> None:
+        super().__init__(id, _no_client)
         self._value, self._error = value, error
 
-    def get(self, timeout: float | None = None, propagate: bool = True, **_: Any) -> Any:
+    def get(self, timeout: float | None = None, propagate: bool = True, **_: object) -> Any:
         """Return the result; raise what the task raised, or return it with `propagate=False`."""
         if self._error is not None and propagate:
             raise self._error
@@ -196,23 +200,43 @@ class EagerResult:
         """Whether it raised."""
         return self._error is not None
 
+    @property
+    def traceback(self) -> str | None:
+        """The exception with its lines, as text; None if it raised nothing."""
+        return None if self._error is None else "".join(format_exception(self._error))
 
-class GroupResult(Sequence[Any]):
+    def revoke(self, terminate: bool = False, **_: object) -> None:
+        """Do nothing: it has run."""
+
+
+def _no_client() -> NoReturn:
+    raise NotInCompat("the job of a task that ran here", "submit the task with apply_async")
+
+
+class GroupResult(Sequence["AsyncResult | GroupResult"]):
     """The results of a group, in its order."""
 
-    def __init__(self, results: Sequence[Any]) -> None:
+    def __init__(self, results: "Sequence[AsyncResult | GroupResult]") -> None:
         self.results = list(results)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> "AsyncResult | GroupResult": ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "list[AsyncResult | GroupResult]": ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> "AsyncResult | GroupResult | list[AsyncResult | GroupResult]":
         return self.results[index]
 
     def __len__(self) -> int:
         return len(self.results)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> "Iterator[AsyncResult | GroupResult]":
         return iter(self.results)
 
-    def get(self, timeout: float | None = None, propagate: bool = True, **_: Any) -> list[Any]:
+    def get(self, timeout: float | None = None, propagate: bool = True, **_: object) -> list[Any]:
         """Wait for all; return their results in order."""
         return [each.get(timeout=timeout, propagate=propagate) for each in self.results]
 
@@ -234,7 +258,7 @@ class GroupResult(Sequence[Any]):
         """Return how many have ended with a result."""
         return sum(each.successful() for each in self.results)
 
-    def revoke(self, **_: Any) -> None:
+    def revoke(self, **_: object) -> None:
         """Cancel all."""
         for each in self.results:
             each.revoke()

@@ -1,7 +1,6 @@
 """When periodic tasks run: Celery's `crontab`, as the cron expression that the broker reads."""
 
 from datetime import timedelta
-from typing import Any
 
 from dragoman.compat.hints import NotInCompat
 
@@ -13,11 +12,11 @@ class Crontab:
 
     def __init__(
         self,
-        minute: Any = "*",
-        hour: Any = "*",
-        day_of_week: Any = "*",
-        day_of_month: Any = "*",
-        month_of_year: Any = "*",
+        minute: object = "*",
+        hour: object = "*",
+        day_of_week: object = "*",
+        day_of_month: object = "*",
+        month_of_year: object = "*",
     ) -> None:
         fields = (minute, hour, day_of_month, month_of_year, _days(day_of_week))
         #: The five fields of cron.
@@ -30,12 +29,12 @@ class Crontab:
 crontab = Crontab
 
 
-def _text(found: Any) -> str:
+def _text(found: object) -> str:
     items = found if isinstance(found, list | tuple | set | frozenset) else [found]
     return ",".join(str(each).replace(" ", "") for each in items)
 
 
-def _days(found: Any) -> Any:
+def _days(found: object) -> str:
     """Write days as numbers: the broker's cron has 0 for Sunday, as Celery has."""
     text = _text(found).lower()
     for number, name in enumerate(_DAYS):
@@ -47,7 +46,7 @@ def _days(found: Any) -> Any:
 _LONG = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 
 
-def timing(schedule: Any, zone: str) -> dict[str, Any]:
+def timing(schedule: object, zone: str) -> dict[str, object]:
     """Return the members of a Dragoman schedule for one of Celery's."""
     if isinstance(schedule, Crontab):
         return {"cron": schedule.expression, "zone": zone}

@@ -1,6 +1,6 @@
 """Tasks of a Celery app: functions that can also be submitted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,8 +47,8 @@ class Request:
     """The task that runs now: `self.request`."""
 
     id: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     hostname: str = ""
     context: JobContext | None = None
 
@@ -91,20 +91,20 @@ class CeleryTask:
     def __repr__(self) -> str:
         return f"<@task: {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the function here."""
         return self.run(self, *args, **kwargs) if self.is_bound else self.run(*args, **kwargs)
 
     # --- submitting ---------------------------------------------------------------------------
 
-    def delay(self, *args: Any, **kwargs: Any) -> Any:
+    def delay(self, *args: object, **kwargs: object) -> AsyncResult:
         """Submit the task with these arguments."""
         return self.apply_async(args, kwargs)
 
     def apply_async(
         self,
-        args: Any = None,
-        kwargs: Any = None,
+        args: Iterable[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
         task_id: str | None = None,
         *,
         countdown: float | None = None,
@@ -114,8 +114,8 @@ class CeleryTask:
         priority: int | None = None,
         time_limit: float | None = None,
         serializer: str | None = None,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> AsyncResult:
         """Submit the task; return its result's handle."""
         _check_serializer(serializer)
         for name in _CALL_IGNORED:
@@ -149,11 +149,16 @@ class CeleryTask:
         found = given if given is not None else self.priority
         return int(self.app.conf.task_default_priority if found is None else found)
 
-    def queue_for(self, options: Mapping[str, Any]) -> str:
+    def queue_for(self, options: Mapping[str, object]) -> str:
         """Return the queue, which is the service, of a call."""
-        return options.get("queue") or self.queue or self.app.route(self.name)
+        return str(options.get("queue") or self.queue or self.app.route(self.name))
 
-    def apply(self, args: Any = None, kwargs: Any = None, task_id: str | None = None) -> Any:
+    def apply(
+        self,
+        args: Iterable[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        task_id: str | None = None,
+    ) -> EagerResult:
         """Run the task here; return its result as one of a task."""
         request = Request(task_id or new_id(), tuple(args or ()), dict(kwargs or {}), "here")
         token = _current.set(request)
@@ -168,23 +173,27 @@ class CeleryTask:
 
     # --- signatures ---------------------------------------------------------------------------
 
-    def s(self, *args: Any, **kwargs: Any) -> Signature:
+    def s(self, *args: object, **kwargs: object) -> Signature:
         """Return a signature with these arguments."""
         return Signature(self, args, kwargs)
 
-    def si(self, *args: Any, **kwargs: Any) -> Signature:
+    def si(self, *args: object, **kwargs: object) -> Signature:
         """Return a signature that takes no result of a task before it."""
         return Signature(self, args, kwargs, immutable=True)
 
     def signature(
-        self, args: Any = (), kwargs: Any = None, immutable: bool = False, **options: Any
+        self,
+        args: Iterable[object] | None = (),
+        kwargs: Mapping[str, object] | None = None,
+        immutable: bool = False,
+        **options: object,
     ) -> Signature:
         """Return a signature with arguments and options."""
         return Signature(self, tuple(args or ()), kwargs or {}, options, immutable)
 
     subtask = signature
 
-    def map(self, items: Any) -> NoReturn:
+    def map(self, items: object) -> NoReturn:
         """Not there."""
         raise NotInCompat("Task.map", "write group(task.s(item) for item in items)")
 
@@ -197,21 +206,21 @@ class CeleryTask:
         """The task that runs now."""
         return _current.get() or Request("", (), {})
 
-    def update_state(self, task_id: Any = None, state: str = "", meta: Any = None) -> None:
+    def update_state(self, task_id: object = None, state: str = "", meta: object = None) -> None:
         """Report progress: the submitter reads it with `result.job.events()`."""
         if (context := self.request.context) is not None:
             context.progress({"state": state, "meta": meta})
 
     def retry(
         self,
-        args: Any = None,
-        kwargs: Any = None,
+        args: Iterable[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
         exc: BaseException | None = None,
         countdown: float | None = None,
         eta: datetime | None = None,
         max_retries: int | None = None,
         throw: bool = True,
-        **options: Any,
+        **options: object,
     ) -> NoReturn:
         """Run the task again later: raises, so that the broker retries it."""
         if args is not None or kwargs is not None:
@@ -237,10 +246,10 @@ class CeleryTask:
         jitter = 1.0 if self.retry_jitter else 0.0
         return Retry(times, float(self.retry_backoff), 2.0, self.retry_backoff_max, jitter)
 
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Callable[..., object]:
         """Return the function that a worker runs."""
 
-        def run(dragoman_job: JobContext, *args: Any, **kwargs: Any) -> Any:
+        def run(dragoman_job: JobContext, *args: object, **kwargs: object) -> object:
             request = Request(dragoman_job.id, args, kwargs, dragoman_job.service, dragoman_job)
             token = _current.set(request)
             try:

@@ -1,9 +1,9 @@
 """Actors and messages: functions that can also be sent, and what was sent."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from dragoman.compat.dramatiq.broker import DragomanBroker, get_broker
 from dragoman.compat.dramatiq.errors import ResultFailure, ResultMissing, ResultTimeout, Retry
@@ -17,6 +17,9 @@ from dragoman.sdk.compositions import Step
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.errors import JobFailed, StillRunning
 from dragoman.sdk.task_results import Permanent, TryAgain
+
+if TYPE_CHECKING:
+    from dragoman.compat.dramatiq.composition import MessagePipeline
 
 _HINTS: Final = {
     "on_success": "write a pipeline: first | then",
@@ -33,8 +36,8 @@ class Message:
     """A call of an actor, sent or not yet sent."""
 
     actor: "Actor"
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     message_id: str = field(default_factory=new_id)
 
@@ -52,13 +55,13 @@ class Message:
         """Return a copy with changes."""
         return replace(self, **changes)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: "Message | MessagePipeline") -> "MessagePipeline":
         """Return a pipeline: the other one gets this one's result."""
         from dragoman.compat.dramatiq.composition import pipeline
 
         return pipeline([self, other])
 
-    def get_result(self, *, block: bool = False, timeout: int | None = None, **_: Any) -> Any:
+    def get_result(self, *, block: bool = False, timeout: int | None = None, **_: object) -> Any:
         """Return the result of a message that was sent; `timeout` in milliseconds."""
         seconds = (10.0 if timeout is None else timeout / 1000) if block else 0.2
         return result_of(self.actor.broker, self.message_id, self.queue_name, seconds, block)
@@ -102,26 +105,35 @@ class Actor:
         update_wrapper(self, function)
         broker.declare_actor(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the function here."""
         return self.fn(*args, **kwargs)
 
-    def message(self, *args: Any, **kwargs: Any) -> Message:
+    def message(self, *args: object, **kwargs: object) -> Message:
         """Return a message that is not sent."""
         return Message(self, args, kwargs)
 
     def message_with_options(
-        self, *, args: Any = (), kwargs: Any = None, **options: Any
+        self,
+        *,
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        **options: object,
     ) -> Message:
         """Return a message with options that is not sent."""
         return Message(self, tuple(args), kwargs or {}, options)
 
-    def send(self, *args: Any, **kwargs: Any) -> Message:
+    def send(self, *args: object, **kwargs: object) -> Message:
         """Send a message with these arguments."""
         return self.enqueue(self.message(*args, **kwargs))
 
     def send_with_options(
-        self, *, args: Any = (), kwargs: Any = None, delay: float | None = None, **options: Any
+        self,
+        *,
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        delay: float | None = None,
+        **options: object,
     ) -> Message:
         """Send a message with options; `delay` in milliseconds."""
         message = self.message_with_options(args=args, kwargs=kwargs, **options)
@@ -150,7 +162,7 @@ class Actor:
             each.after_enqueue(self.broker, message, delay)
         return message
 
-    def terms(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def terms(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Return the options of a job, in seconds."""
         unknown = {k: v for k, v in given.items() if k not in _OPTIONS and k not in _IGNORED}
         refuse_unknown(f"a message of {self.actor_name}", unknown, _HINTS)
@@ -178,10 +190,10 @@ class Actor:
         longest = min(float(found.get("max_backoff", LONGEST_WAIT * 1000)) / 1000, LONGEST_WAIT)
         return RetryPolicy(times, backoff, longest=longest)
 
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Callable[..., object]:
         """Return the function that a worker runs."""
 
-        def run(dragoman_job: JobContext, *args: Any, **kwargs: Any) -> Any:
+        def run(dragoman_job: JobContext, *args: object, **kwargs: object) -> object:
             try:
                 return self.fn(*args, **kwargs)
             except Retry as error:
@@ -208,21 +220,23 @@ _TERMS: Final = {
 
 
 @overload
-def actor(function: Callable[..., Any], **options: Any) -> Actor: ...
+def actor(function: Callable[..., object], **options: Any) -> Actor: ...
 
 
 @overload
-def actor(**options: Any) -> Callable[[Callable[..., Any]], Actor]: ...
+def actor(**options: Any) -> Callable[[Callable[..., object]], Actor]: ...
 
 
-def actor(function: Any = None, **options: Any) -> Any:
+def actor(
+    function: Callable[..., object] | None = None, **options: Any
+) -> Actor | Callable[[Callable[..., object]], Actor]:
     """Make a function an actor: `@dramatiq.actor` or `@dramatiq.actor(max_retries=3)`."""
     if function is None:
         return partial(_make, options=options)
     return _make(function, options)
 
 
-def _make(function: Callable[..., Any], options: Mapping[str, Any]) -> Actor:
+def _make(function: Callable[..., object], options: Mapping[str, Any]) -> Actor:
     more = {name: found for name, found in options.items() if name != "broker"}
     return Actor(function, options.get("broker") or get_broker(), **more)
 

@@ -24,7 +24,7 @@ class DragomanBroker:
         url: str | None = None,
         middleware: Iterable[DramatiqMiddleware] | None = None,
         host: str | None = None,
-        **_: Any,
+        **_: object,
     ) -> None:
         """Prepare. Without a URL of Dragoman, `DRAGOMAN_URL` or the local broker is used."""
         self.url = url or (f"amqp://{host}" if host else None)
@@ -33,7 +33,7 @@ class DragomanBroker:
         self._lock = threading.Lock()
         self._client: Client | None = None
 
-    def add_middleware(self, middleware: DramatiqMiddleware, **_: Any) -> None:
+    def add_middleware(self, middleware: DramatiqMiddleware, **_: object) -> None:
         """Add middleware, after those that are there."""
         self.middleware.append(middleware)
 

@@ -13,13 +13,13 @@ from dragoman.sdk.compositions import WORKFLOW_TASK, Chain
 class MessagePipeline:
     """Messages one after the other; each gets the result of the one before."""
 
-    def __init__(self, children: Iterable[Any]) -> None:
+    def __init__(self, children: "Iterable[Message | MessagePipeline]") -> None:
         self.messages: list[Message] = []
         for child in children:
             self.messages += child.messages if isinstance(child, MessagePipeline) else [child]
         self._job: Job | None = None
 
-    def __or__(self, other: Any) -> "MessagePipeline":
+    def __or__(self, other: "Message | MessagePipeline") -> "MessagePipeline":
         """Return a longer pipeline."""
         return MessagePipeline([self, other])
 
@@ -49,7 +49,7 @@ class MessagePipeline:
 class MessageGroup:
     """Messages side by side."""
 
-    def __init__(self, children: Iterable[Any]) -> None:
+    def __init__(self, children: Iterable[Message | MessagePipeline]) -> None:
         self.children = list(children)
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class MessageGroup:
         return sum(map(_has_result, self.children))
 
 
-def _has_result(child: Any) -> bool:
+def _has_result(child: Message | MessagePipeline) -> bool:
     from dragoman.compat.dramatiq.errors import ResultError
 
     try:

@@ -1,26 +1,41 @@
 """Dramatiq's middleware: names that programs mention, and hooks of their own."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dragoman.compat.hints import NotInCompat
 from dragoman.model.content import Answer, Call
+from dragoman.sdk.context import JobContext
 from dragoman.sdk.middleware import Middleware as SdkMiddleware
+
+if TYPE_CHECKING:
+    from dragoman.compat.dramatiq.actors import Message
+    from dragoman.compat.dramatiq.broker import DragomanBroker
 
 
 class DramatiqMiddleware:
     """Override what you need. Hooks get the broker and the message."""
 
-    def before_enqueue(self, broker: Any, message: Any, delay: float | None) -> None:
+    def before_enqueue(
+        self, broker: "DragomanBroker", message: "Message", delay: float | None
+    ) -> None:
         """Run before a message is sent."""
 
-    def after_enqueue(self, broker: Any, message: Any, delay: float | None) -> None:
+    def after_enqueue(
+        self, broker: "DragomanBroker", message: "Message", delay: float | None
+    ) -> None:
         """Run after a message was sent."""
 
-    def before_process_message(self, broker: Any, message: Any) -> None:
+    def before_process_message(self, broker: "DragomanBroker", message: "Message") -> None:
         """Run before an actor."""
 
     def after_process_message(
-        self, broker: Any, message: Any, *, result: Any = None, exception: Any = None
+        self,
+        broker: "DragomanBroker",
+        message: "Message",
+        *,
+        result: object = None,
+        exception: BaseException | None = None,
     ) -> None:
         """Run after an actor, with its result or its exception."""
 
@@ -28,7 +43,7 @@ class DramatiqMiddleware:
 class _BuiltIn(DramatiqMiddleware):
     """A middleware of Dramatiq whose work the broker or the SDK does: options are ignored."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.options = options
 
 
@@ -74,25 +89,30 @@ class Results(_BuiltIn):
 class WorkerHooks(SdkMiddleware):
     """Calls the hooks of Dramatiq's middleware around each job of a worker."""
 
-    def __init__(self, broker: Any, make_message: Any) -> None:
+    def __init__(
+        self, broker: "DragomanBroker", make_message: "Callable[[JobContext, Call], Message]"
+    ) -> None:
         self._broker, self._message = broker, make_message
 
-    def before_job(self, job: Any, call: Call) -> None:
+    def before_job(self, job: JobContext, call: Call) -> None:
         """Call `before_process_message`."""
         for each in self._broker.middleware:
             each.before_process_message(self._broker, self._message(job, call))
 
-    def after_job(self, job: Any, call: Call, answer: Answer) -> None:
+    def after_job(self, job: JobContext, call: Call, answer: Answer) -> None:
         """Call `after_process_message` with the result."""
-        self._after(job, call, result=answer.value)
+        self._after(job, call, answer.value)
 
-    def on_failure(self, job: Any, call: Call, error: BaseException) -> None:
+    def on_failure(self, job: JobContext, call: Call, error: BaseException) -> None:
         """Call `after_process_message` with the exception."""
-        self._after(job, call, exception=error)
+        self._after(job, call, None, error)
 
-    def _after(self, job: Any, call: Call, **outcome: Any) -> None:
+    def _after(
+        self, job: JobContext, call: Call, result: object, error: BaseException | None = None
+    ) -> None:
         for each in reversed(self._broker.middleware):
-            each.after_process_message(self._broker, self._message(job, call), **outcome)
+            message = self._message(job, call)
+            each.after_process_message(self._broker, message, result=result, exception=error)
 
 
 Middleware = DramatiqMiddleware

@@ -1,7 +1,5 @@
 """The descriptor of DCP."""
 
-from typing import Any
-
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -31,7 +29,7 @@ class DcpDialect(Dialect):
         return DcpSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
+        self, codecs: BodyCodecs, ids: Ids, settings: object = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.dcp.broker_side import DcpBrokerSide

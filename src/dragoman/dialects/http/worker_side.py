@@ -172,7 +172,7 @@ class HttpWorkerSide:
             notices += self._message(message)
         return [*(notices if messages else [Alive()]), SendNow(self._poll())]
 
-    def _message(self, content: Any) -> list[WorkerNotice]:
+    def _message(self, content: object) -> list[WorkerNotice]:
         number = content.get("word") if isinstance(content, dict) else None
         if not isinstance(number, int):
             return []

@@ -1,7 +1,5 @@
 """The descriptor of memo01."""
 
-from typing import Any
-
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -28,7 +26,7 @@ class MemoDialect(Dialect):
         return MemoSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
+        self, codecs: BodyCodecs, ids: Ids, settings: object = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.memo01.broker_side import MemoBrokerSide

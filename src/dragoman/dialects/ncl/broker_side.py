@@ -126,7 +126,7 @@ class NclBrokerSide:
             *self._log_follower.subscriptions,
         )
 
-    def node_rows(self, now: float) -> list[dict[str, Any]]:
+    def node_rows(self, now: float) -> list[dict[str, object]]:
         """Return the status of every known node."""
         return [node.row(now) for _, node in sorted(self.nodes.items())]
 

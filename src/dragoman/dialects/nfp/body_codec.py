@@ -113,7 +113,7 @@ def result_object(
     service: str | None = None,
     started: str | None = None,
     completed: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Make NorFab's result object. Unknown fields are null."""
     fault = answer.fault
     result = answer.value
@@ -207,7 +207,7 @@ def _read(frames: Content) -> Any:
         raise Unmappable(f"an nfp body is JSON: {error}") from None
 
 
-def write(content: Any) -> bytes:
+def write(content: object) -> bytes:
     """Encode compact JSON, with bytes as `$bytes` objects. Raises `Unmappable`."""
     try:
         return msgspec.json.encode(to_jsonable(content))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import (
@@ -41,7 +40,7 @@ class NfpDialect(Dialect):
         return NfpSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
+        self, codecs: BodyCodecs, ids: Ids, settings: object = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.nfp.broker_side import NfpBrokerSide

@@ -4,7 +4,7 @@ SMI (service management interface) looks like a service on the wire. It is regis
 here and not among the services.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -173,18 +173,18 @@ class ZssBackSide:
         reply = replace(m, kind=REP, identity=None, status=b"200", address=oldpack.encode(fields))
         return [*events, Send(address, encode(reply), is_strict=True)]
 
-    def _up(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
+    def _up(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
         # An SDK worker that declares what it holds starts a new session under its old identity.
         is_new = self._instances.up(peer, sid) or _holds(extra) is not None
         return [self._joined(peer, extra)] if is_new else None
 
-    def _heartbeat(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
+    def _heartbeat(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
         """Keep an instance, or register it: services never send UP a second time."""
         if self._instances.is_up(peer, sid):
             return [BeatReceived(peer)]
         return self._up(peer, sid, extra)
 
-    def _down(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
+    def _down(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
         if not self._instances.down(peer, sid):
             return None
         if self._instances.services(peer):
@@ -193,7 +193,7 @@ class ZssBackSide:
         self._answers_polls.discard(peer)
         return [PeerLeft(peer, "went down", self._settings.grace)]
 
-    def _joined(self, peer: PeerId, extra: Any) -> WorkerJoined:
+    def _joined(self, peer: PeerId, extra: Mapping[str, object]) -> WorkerJoined:
         settings, reads_parts = self._settings, extra.get("partial") is True
         if reads_parts:
             self._reads_parts.add(peer)
@@ -385,7 +385,7 @@ class ZssBackSide:
         return None
 
 
-def _holds(extra: Any) -> frozenset[JobId] | None:
+def _holds(extra: Mapping[str, object]) -> frozenset[JobId] | None:
     """Return the jobs that an SDK worker declares to hold; None: it declares nothing."""
     holds = extra.get("holds")
     if holds == 0:

@@ -1,12 +1,12 @@
 """Planted bugs of clusters: each breaks one rule of the replicated ledger or of a take-over."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from dragoman.ledger.base import LedgerUnavailable
 from dragoman.ledger.publication import Publication
 from dragoman.ledger.replicated import Applied, ReplicatedLedger
-from dragoman.ledger.stream import Stream
+from dragoman.ledger.stream import Stream, StreamMessage
 from dragoman.ledger.stream_codec import decode
 from dragoman.server.lease import Lease
 from dragoman.testing.bugs.planting import Bugs, replaced
@@ -67,7 +67,7 @@ def lease_taken_without_asking() -> Iterator[None]:
 def replayed_message_applied_twice() -> Iterator[None]:
     """A standby does not notice that a message was delivered before."""
 
-    def apply(ledger: ReplicatedLedger, found: Any) -> Applied:
+    def apply(ledger: ReplicatedLedger, found: StreamMessage) -> Applied:
         ledger._place = type(ledger._place)(decode(found.data).after, ledger._place.epoch)
         return old(ledger, found)
 

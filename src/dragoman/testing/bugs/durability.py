@@ -4,7 +4,7 @@ They break "a record is durable before its consequence leaves the process", or t
 at start.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ def result_forgotten_after_recovery() -> Iterator[None]:
 def records_after_a_snapshot_forgotten() -> Iterator[None]:
     """A start uses the snapshot and does not read the records after it."""
 
-    def fold(records: Any, keep: int, store: JobStore | None = None) -> JobStore:
+    def fold(records: Iterable[Record], keep: int, store: JobStore | None = None) -> JobStore:
         if store is None:
             return old_fold(records, keep)
         store.last_seq = max((record.seq for record in records), default=store.last_seq)

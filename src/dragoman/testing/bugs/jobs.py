@@ -64,7 +64,7 @@ def gather_ends_early() -> Iterator[None]:
 def duplicate_run_on_resubmission() -> Iterator[None]:
     """A finished job that is submitted again runs again."""
 
-    def known(state: state.BrokerState, event: Any) -> Job | None:
+    def known(state: state.BrokerState, event: JobSubmitted) -> Job | None:
         job = old(state, event)
         return job if job is None or not job.is_final else None
 
@@ -92,7 +92,7 @@ def hand_over_loses_the_client() -> Iterator[None]:
 def memo_answers_the_wrong_body() -> Iterator[None]:
     """A memoised answer is found by service alone."""
 
-    def submitted(state: state.BrokerState, event: Any) -> None:
+    def submitted(state: state.BrokerState, event: JobSubmitted) -> None:
         memo = state.store.memo
         if event.terms.memoize:
             for (service, _), job in list(memo.items()):

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core import broker, dispatch, endings, job_store, recovery, retries
 from dragoman.core.events import ScheduleTicked
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
+from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.model.fault import Fault
 from dragoman.model.names import JobId
@@ -22,7 +23,9 @@ BUGS: Final = Bugs()
 def retry_after_cancel() -> Iterator[None]:
     """A cancelled job that fails is tried again."""
 
-    def retry_wait(state: BrokerState, part: JobPart, fault: Fault, worker: Any) -> float | None:
+    def retry_wait(
+        state: BrokerState, part: JobPart, fault: Fault, worker: RegisteredWorker | None
+    ) -> float | None:
         asked, part.job.cancel_asked_at = part.job.cancel_asked_at, 0.0
         try:
             return old(state, part, fault, worker)
@@ -38,7 +41,9 @@ def retry_after_cancel() -> Iterator[None]:
 def one_retry_too_many() -> Iterator[None]:
     """A task that fails is tried once more than allowed."""
 
-    def retry_wait(state: BrokerState, part: JobPart, fault: Fault, worker: Any) -> float | None:
+    def retry_wait(
+        state: BrokerState, part: JobPart, fault: Fault, worker: RegisteredWorker | None
+    ) -> float | None:
         terms, retry = part.job.terms, part.job.terms.retry
         if retry is not None and retry.times:
             part.job.terms = replace(terms, retry=replace(retry, times=retry.times + 1))
@@ -129,7 +134,9 @@ def try_again_does_not_count() -> Iterator[None]:
 def try_again_ends_the_job() -> Iterator[None]:
     """A task that asks for another try has failed."""
 
-    def retry_wait(state: BrokerState, part: JobPart, fault: Fault, worker: Any) -> float | None:
+    def retry_wait(
+        state: BrokerState, part: JobPart, fault: Fault, worker: RegisteredWorker | None
+    ) -> float | None:
         return None if asked_wait(fault) is not None else old(state, part, fault, worker)
 
     old = retries.retry_wait

@@ -1,12 +1,10 @@
 """Result backends, which are not needed here: the broker keeps results."""
 
-from typing import Any
-
 
 class IgnoredBackend:
     """A backend of Dramatiq. It does nothing."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.options = options
 
 

@@ -31,8 +31,8 @@ from dragoman.server.engine import (
     Urgency,
 )
 from dragoman.server.rejections import PER_WINDOW
+from dragoman.server.service_settings import ServiceSection
 from dragoman.server.service_terms import ServiceTerms
-from dragoman.server.settings import ServiceSection
 from dragoman.transports.base import Sent
 
 

@@ -7,8 +7,8 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.parent import Parent
 from dragoman.model.terms import Terms
+from dragoman.server.service_settings import ServiceSection
 from dragoman.server.service_terms import ServiceTerms
-from dragoman.server.settings import ServiceSection
 
 
 def submission(service: str) -> JobSubmitted:

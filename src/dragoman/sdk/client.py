@@ -12,6 +12,7 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ from dragoman.dialects.peer_sides import (
 )
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
-from dragoman.model.fault import FaultCode
 from dragoman.model.limit import Limit
 from dragoman.model.names import JobId
 from dragoman.model.retry import Retry
@@ -42,7 +42,8 @@ from dragoman.sdk.calls import (
 )
 from dragoman.sdk.connection import BrokerConnection
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
-from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
+from dragoman.sdk.errors import Refused
+from dragoman.sdk.event_polls import PULL_WAIT, poll_events
 from dragoman.sdk.files import AsyncFiles
 from dragoman.sdk.jobs import AsyncJob
 from dragoman.sdk.large_values import LargeValues
@@ -65,13 +66,7 @@ SILENCE: Final = 8.0
 _TICK: Final = 0.5
 #: Published events that may wait to be read.
 _FEED: Final = 100_000
-#: Seconds that one poll for events waits at the broker.
-PULL_WAIT: Final = 20.0
 MANAGEMENT: Final = "mmi.service.broker"
-#: Faults after which a poll for events is repeated: the broker restarts, or is slow.
-_TRANSIENT: Final = frozenset(
-    {FaultCode.DRAINING, FaultCode.NO_WORKER, FaultCode.JOB_TIMEOUT, FaultCode.WORKER_LOST}
-)
 
 
 def new_id() -> str:
@@ -361,7 +356,8 @@ class AsyncClient:
         try:
             frames = self._side.subscribe(*wanted)
         except Unsupported:
-            async for event in self._poll_events(*wanted):
+            ask = partial(self.options(timeout=PULL_WAIT + 10.0).call, MANAGEMENT, "events")
+            async for event in poll_events(ask, *wanted):
                 yield event
             return
         self._feed = asyncio.Queue(_FEED)
@@ -371,24 +367,6 @@ class AsyncClient:
             event = await self._feed.get()
             self._subscription = (self._subscription[0], event.seq)
             yield event
-
-    async def _poll_events(self, topics: tuple[str, ...], after: int) -> AsyncIterator[Published]:
-        """Poll the broker's management for events: this dialect cannot push them."""
-        while True:
-            asked_at = self._now()
-            query = {"after": after, "topics": list(topics), "limit": 500, "wait": PULL_WAIT}
-            try:
-                timeout = PULL_WAIT + 10.0
-                page = await self.options(timeout=timeout).call(MANAGEMENT, "events", **query)
-            except (JobFailed, StillRunning, Unreachable) as error:
-                if isinstance(error, JobFailed) and error.fault.code not in _TRANSIENT:
-                    raise
-                page = {"after": after, "events": []}
-            for found in page["events"]:
-                yield Published(found["seq"], found["topic"], found["event"])
-            if not page["events"] and self._now() - asked_at < 1.0 and page["after"] == after:
-                await asyncio.sleep(1.0)
-            after = page["after"]
 
     # --- receiving and repeating --------------------------------------------------------------
 

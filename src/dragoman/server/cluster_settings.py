@@ -4,8 +4,9 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from dragoman.server.settings_section import SettingsSection
 from dragoman.transports.base import is_loopback
 from dragoman.transports.nats_cluster import check_name, check_place, check_token
 
@@ -16,10 +17,8 @@ TOKEN_FILE = "cluster.token"
 MOST_REPLICAS = 5
 
 
-class ClusterSection(BaseModel):
+class ClusterSection(SettingsSection):
     """A cluster of brokers with one replicated ledger; see `docs/cluster.md`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(default="", description="The cluster's name; empty: this broker is alone.")
     node: str = Field(default="", description="The name of this node, unique in the cluster.")

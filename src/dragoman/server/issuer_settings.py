@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dragoman.security.issued_tokens import SCHEME
 from dragoman.security.keys import SCHEMES
+from dragoman.server.settings_section import SettingsSection
 from dragoman.transports.base import is_loopback
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -16,10 +17,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _TAKEN: Final = frozenset({*SCHEMES, SCHEME})
 
 
-class IssuerSection(BaseModel):
+class IssuerSection(SettingsSection):
     """An issuer of tokens; see `docs/security-login.md`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     issuer: str = Field(
         default="",

@@ -7,7 +7,7 @@ from dragoman.core.limit_state import rule_name
 from dragoman.model.limit import NO_LIMIT, Limit
 from dragoman.model.names import ServiceName
 from dragoman.server.loop import Loop
-from dragoman.server.settings import ServiceSection
+from dragoman.server.service_settings import ServiceSection
 
 
 def declare_limits(loop: Loop, services: Mapping[str, ServiceSection]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dragoman.core.events import JobSubmitted
 from dragoman.model.names import name_of
 from dragoman.model.terms import Terms
-from dragoman.server.settings import ServiceSection
+from dragoman.server.service_settings import ServiceSection
 
 
 class ServiceTerms:

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from dragoman.model.webhook import split_hook_url
+from dragoman.server.settings_section import SettingsSection
 from dragoman.server.webhook_post import HookPolicy
 
 
-class WebhookSection(BaseModel):
+class WebhookSection(SettingsSection):
     """The ends of jobs, posted to URLs; see `docs/queue.md`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     services: dict[str, str] = Field(
         default_factory=dict, description="URLs that get the ends of jobs, by service name."

@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.curve_box",
         "transports.accept_limiter",
         "transports.accepted_connection",
+        "transports.http_connection",
         "transports.jetstream_connection",
         "transports.listener",
         "transports.nats_cluster",

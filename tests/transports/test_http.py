@@ -1,14 +1,13 @@
 """The HTTP client of a peer: lanes keep order, unanswered requests are repeated."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from dragoman.transports.base import Sent
-from dragoman.transports.http import HttpRequester, SseReader
+from dragoman.transports.http import HttpRequester
 
 Handler = Callable[[str, bytes], Awaitable[bytes | None]]
 
@@ -218,17 +217,6 @@ def test_a_last_request_is_sent_after_all_others_and_before_the_close() -> None:
     asyncio.run(act())
 
 
-def test_events_are_read_in_whatever_pieces_they_come() -> None:
-    text = b": open\n\nid: 7\nevent: a\ndata: {}\n\n: alive\n\ndata: 1\n\n"
-    for size in (1, 3, len(text)):
-        events = SseReader([])
-        found = []
-        for at in range(0, len(text), size):
-            found += events.feed(text[at : at + size])
-        assert found == [(b"a", b"{}"), (b"", b"1")]
-        assert (b"last-event-id", b"7") in events.headers()
-
-
 def test_an_answer_that_breaks_off_is_no_refusal_and_is_asked_for_again() -> None:
     async def act() -> None:
         asked: list[bytes] = []
@@ -251,18 +239,6 @@ def test_an_answer_that_breaks_off_is_no_refusal_and_is_asked_for_again() -> Non
         server.close()
 
     asyncio.run(act())
-
-
-def test_a_large_event_costs_time_in_proportion_to_its_size() -> None:
-    events, piece = SseReader([]), b"x" * 2048
-    events.feed(b"event: done\ndata: ")
-    before = time.process_time()
-    for _ in range(8192):
-        assert events.feed(piece) == []
-    ((name, data),) = events.feed(b"\n\n")
-    assert (name, len(data)) == (b"done", 8192 * 2048)
-    # Copying the buffer for each piece takes more than 10 s; this takes some milliseconds.
-    assert time.process_time() - before < 2.0
 
 
 def test_a_request_moves_on_to_the_next_address_when_a_connection_fails() -> None:

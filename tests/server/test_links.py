@@ -219,7 +219,7 @@ def test_deadlines_that_change_often_do_not_pile_up() -> None:
         one.due = 10_000.0 - n
         links.touch(links.by_name["one"])
         assert links.next_deadline() == one.due
-    assert len(links._deadlines) <= 1001
+    assert links._deadlines == {"one": one.due}
 
 
 def test_only_links_that_sent_something_are_flushed() -> None:

@@ -7,7 +7,6 @@ make no decisions about jobs.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final
 
@@ -51,8 +50,6 @@ _PEER_OF: Final[dict[type, Callable[[object], PeerId]]] = {
     Dismiss: attrgetter("peer"),
 }
 _PEERS: Final = 100_000
-#: Entries of the heap of deadlines before outdated ones are removed.
-_DEADLINES: Final = 1000
 #: The link of the broker's own services.
 BUILTIN: Final = "local"
 
@@ -74,8 +71,6 @@ class Link:
         #: Set while security is on: it checks every message of a peer.
         self.checkpoint: LinkGate | None = None
         self.endpoint = ""
-        #: When its side was due as `Links` last saw it; None: never.
-        self.deadline: float | None = None
         self._has_unflushed = False
         #: Returns the peer name of an address; a side with one address per request overrides it.
         self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
@@ -195,8 +190,8 @@ class Links:
         self._ready: dict[str, Link] = {}
         #: Links whose side was called since its deadline was read: all of them at first.
         self._touched = dict(self.by_name)
-        #: (deadline, link name); an entry is outdated if the link has another deadline.
-        self._deadlines: list[tuple[float, str]] = []
+        #: When the side of a link is due, as it was last read; sides without a timer are not here.
+        self._deadlines: dict[str, float] = {}
 
     async def open(self) -> None:
         """Open every link, in order."""
@@ -272,28 +267,20 @@ class Links:
         touched, self._touched = self._touched, {}
         for link in touched.values():
             at = link.side.next_deadline()
-            if at is not None and at != link.deadline:
-                heappush(self._deadlines, (at, link.name))
-            link.deadline = at
-        if len(self._deadlines) > _DEADLINES:
-            links = self.by_name.values()
-            self._deadlines = [(n.deadline, n.name) for n in links if n.deadline is not None]
-            heapify(self._deadlines)
-        heap = self._deadlines
-        while heap and self.by_name[heap[0][1]].deadline != heap[0][0]:
-            heappop(heap)
-        return heap[0][0] if heap else None
+            if at is None:
+                self._deadlines.pop(link.name, None)
+            else:
+                self._deadlines[link.name] = at
+        return min(self._deadlines.values(), default=None)
 
     def take_due(self, now: float) -> list[Link]:
         """Return the links whose side has a timer due; each is advanced in this turn."""
-        due: list[Link] = []
-        while (at := self.next_deadline()) is not None and at <= now:
-            link = self.by_name[heappop(self._deadlines)[1]]
-            link.deadline = None
-            due.append(link)
-        for link in due:
+        self.next_deadline()
+        due = [name for name, at in self._deadlines.items() if at <= now]
+        links = [self.by_name[name] for name in sorted(due, key=self._deadlines.__getitem__)]
+        for link in links:
             self.touch(link)
-        return due
+        return links
 
     def render(self, effect: Effect, now: float) -> list[Event]:
         """Send an effect through the link of its peer."""

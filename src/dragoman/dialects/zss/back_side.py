@@ -1,23 +1,19 @@
 """The broker's back-end of ZSS: instances register with SMI, get requests and reply.
 
-SMI (service management interface) looks like a service on the wire. It is registration, so it is
-here and not among the services.
+`registrations` handles what instances say to SMI.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
 from dragoman.core.events import (
-    BeatReceived,
     Event,
     JobForwarded,
     Noted,
-    PeerLeft,
     ReplyKind,
     ReplyReceived,
-    WorkerJoined,
 )
 from dragoman.dialects.base import (
     Address,
@@ -32,9 +28,15 @@ from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.body_codec import task_of
 from dragoman.dialects.zss.instances import ServiceInstances
 from dragoman.dialects.zss.outstanding import OutstandingRequest, OutstandingRequests
+from dragoman.dialects.zss.registrations import (
+    SMI,
+    ServiceRegistrations,
+    smi_denied,
+    smi_failed,
+)
 from dragoman.dialects.zss.replies import ZssReplies
 from dragoman.dialects.zss.settings import ZssSettings
-from dragoman.dialects.zss.statuses import denied_payload, fault_code, refusal_payload
+from dragoman.dialects.zss.statuses import fault_code
 from dragoman.dialects.zss.wire import (
     NAME,
     PROTOCOL,
@@ -60,7 +62,6 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import (
     JobId,
     PeerId,
-    WorkerName,
     link_of,
     name_of,
     peer_id,
@@ -70,9 +71,6 @@ from dragoman.model.names import (
 from dragoman.model.record import Kind
 from dragoman.model.target import resources_of
 
-SMI: Final = "SMI"
-_LONGEST: Final = 256
-_MOST_CREDIT: Final = 10_000
 #: Status of a part to a service that asks whether the service holds the request.
 POLL: Final = b"102"
 #: The status of a part gives its kind; any other status is a piece of a stream.
@@ -104,10 +102,7 @@ class ZssBackSide:
         self._codecs = codecs
         self._settings = settings
         self._outstanding = OutstandingRequests()
-        #: Instances that read parts: they can get input and cancels.
-        self._reads_parts: set[PeerId] = set()
-        #: Instances that answer a poll about a request that they do not hold.
-        self._answers_polls: set[PeerId] = set()
+        self._registrations = ServiceRegistrations(instances, settings)
 
     # --- messages from instances --------------------------------------------------------------
 
@@ -124,16 +119,13 @@ class ZssBackSide:
         to = read_address(m.address)
         peer = self._peer(address)
         if to.sid.upper() == SMI:
-            act = _SMI.get(to.verb.upper())
-            if act is None:
-                return self._smi(address, m, None)
-            events = act(self, peer, _sid(m.payload), to.extra)
+            events = self._registrations.receive(peer, to.verb, m.payload, to.extra)
             if "unconfirmed" in to.extra and events is not None:
                 return self._confirm(address, m, to.extra["unconfirmed"], events)
             return self._smi(address, m, events)
         request = self._outstanding.find(peer, m.identity or b"", m.rid)
         if request is None:
-            return [Send(address, encode(_smi_failed(m, _NO_REQUEST)))]
+            return [Send(address, encode(smi_failed(m, _NO_REQUEST)))]
         self._outstanding.drop(peer, request.job)
         service = self._instances.find(to.sid, to.sversion)
         return [JobForwarded(peer, request.job, service, body_of(m), task=task_of(to.verb))]
@@ -148,14 +140,14 @@ class ZssBackSide:
     ) -> list[Send]:
         """Answer a request to SMI with 500. Other messages have no answer."""
         m = decode(frames)
-        return [Send(address, encode(_smi_denied(m, fault)))] if m.kind == REQ else []
+        return [Send(address, encode(smi_denied(m, fault)))] if m.kind == REQ else []
 
     def _smi(
         self, address: Address, m: ZssMessage, events: list[Event] | None
     ) -> list[Event | Send]:
         """Answer a request to SMI: 200 with its payload, or 500 if it failed (no events)."""
         if events is None:
-            return [Send(address, encode(_smi_failed(m)))]
+            return [Send(address, encode(smi_failed(m)))]
         reply = replace(m, kind=REP, identity=None, status=b"200")
         return [Send(address, encode(reply)), *events]
 
@@ -172,50 +164,6 @@ class ZssBackSide:
         fields = address_map(m.address) | {"open": waits, "recorded": recorded}
         reply = replace(m, kind=REP, identity=None, status=b"200", address=oldpack.encode(fields))
         return [*events, Send(address, encode(reply), is_strict=True)]
-
-    def _up(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
-        # An SDK worker that declares what it holds starts a new session under its old identity.
-        is_new = self._instances.up(peer, sid) or _holds(extra) is not None
-        return [self._joined(peer, extra)] if is_new else None
-
-    def _heartbeat(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
-        """Keep an instance, or register it: services never send UP a second time."""
-        if self._instances.is_up(peer, sid):
-            return [BeatReceived(peer)]
-        return self._up(peer, sid, extra)
-
-    def _down(self, peer: PeerId, sid: str, extra: Mapping[str, object]) -> list[Event] | None:
-        if not self._instances.down(peer, sid):
-            return None
-        if self._instances.services(peer):
-            return [self._joined(peer, extra)]
-        self._reads_parts.discard(peer)
-        self._answers_polls.discard(peer)
-        return [PeerLeft(peer, "went down", self._settings.grace)]
-
-    def _joined(self, peer: PeerId, extra: Mapping[str, object]) -> WorkerJoined:
-        settings, reads_parts = self._settings, extra.get("partial") is True
-        if reads_parts:
-            self._reads_parts.add(peer)
-        if extra.get("polls") is True:
-            self._answers_polls.add(peer)
-        credit, labels = extra.get("credit"), extra.get("labels")
-        pairs = labels.items() if isinstance(labels, dict) else ()
-        # "Workers will handle at most one request a time": only an SDK worker declares another.
-        credit = min(max(credit, 1), _MOST_CREDIT) if type(credit) is int else settings.credit
-        return WorkerJoined(
-            peer,
-            WorkerName(name_of(peer)),
-            self._instances.services(peer),
-            credit=credit,
-            credit_returns=True,
-            beat_every=settings.beat_every,
-            missed_allowed=settings.missed_allowed,
-            can_cancel=reads_parts,
-            labels={str(key): label for key, label in pairs if isinstance(label, str)},
-            holds=_holds(extra),
-            dialect=NAME,
-        )
 
     def _reply(self, address: Address, m: ZssMessage, now: float) -> list[Event | Send]:
         request = self._outstanding_for(address, m)
@@ -280,7 +228,7 @@ class ZssBackSide:
         sid = self._instances.sid(effect.worker, effect.service)
         address, headers = with_sid(m.address, sid), self._traced(m.headers, effect, now)
         resources = resources_of(effect.target)
-        if resources and effect.worker in self._reads_parts:
+        if resources and effect.worker in self._registrations.reads_parts:
             address = oldpack.encode(address_map(address) | {"resources": list(resources)})
         alias = self._add_outstanding(effect, m, now)
         message = ZssMessage(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
@@ -329,7 +277,7 @@ class ZssBackSide:
         return raw
 
     def _input(self, effect: SendInput, now: float) -> list[Send]:
-        if effect.worker not in self._reads_parts:
+        if effect.worker not in self._registrations.reads_parts:
             raise Unmappable("this ZSS service reads no parts, so it cannot get input")
         m = message_of(convert_answer(self._codecs, effect.body, NAME), PRT)
         name = _question_name(m.address) if m.address else ""
@@ -339,7 +287,7 @@ class ZssBackSide:
         return self._to_holder(effect, replace(m, status=b"206"), request=name)
 
     def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
-        if effect.worker not in self._reads_parts:
+        if effect.worker not in self._registrations.reads_parts:
             return []
         return self._to_holder(effect, ZssMessage(PRT, b"", b"", status=b"410"))
 
@@ -361,7 +309,7 @@ class ZssBackSide:
 
     def _beat(self, effect: SendBeat, now: float) -> list[Send]:
         """Poll an SDK worker about requests that it has held for `poll_every` without a word."""
-        if effect.worker not in self._answers_polls:
+        if effect.worker not in self._registrations.answers_polls:
             return []
         before = now - self._settings.poll_every
         overdue = self._outstanding.overdue(effect.worker, before, now)
@@ -371,9 +319,7 @@ class ZssBackSide:
 
     def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
         """Forget an instance, without a message. Its next heartbeat registers it again."""
-        self._instances.forget(effect.peer)
-        self._reads_parts.discard(effect.peer)
-        self._answers_polls.discard(effect.peer)
+        self._registrations.forget(effect.peer)
         return []
 
     def advance(self, now: float) -> list[Event | Send]:
@@ -383,36 +329,6 @@ class ZssBackSide:
     def next_deadline(self) -> float | None:
         """Return None: this side has no timers."""
         return None
-
-
-def _holds(extra: Mapping[str, object]) -> frozenset[JobId] | None:
-    """Return the jobs that an SDK worker declares to hold; None: it declares nothing."""
-    holds = extra.get("holds")
-    if holds == 0:
-        return frozenset()
-    return frozenset(map(JobId, read_names(holds))) if isinstance(holds, list) else None
-
-
-def _smi_failed(m: ZssMessage, detail: str = "") -> ZssMessage:
-    """Write SMI's answer to a request that failed."""
-    payload = refusal_payload(500, detail)
-    return replace(m, kind=REP, identity=None, status=b"500", payload=payload)
-
-
-def _smi_denied(m: ZssMessage, fault: Fault) -> ZssMessage:
-    """Write SMI's answer to a request that the policy refused: 500 with the reason."""
-    return replace(_smi_failed(m), payload=denied_payload(fault))
-
-
-def _sid(payload: bytes) -> str:
-    """Read the sid in the payload of an SMI request."""
-    try:
-        sid = oldpack.decode(payload)
-    except ValueError as error:
-        raise MalformedMessage(f"the payload is {error}") from None
-    if not isinstance(sid, str) or not 0 < len(sid) <= _LONGEST or not sid.isprintable():
-        raise MalformedMessage("the payload of an SMI request must be the service's sid, as text")
-    return sid
 
 
 def _question_name(address: bytes) -> str:
@@ -438,11 +354,6 @@ _RECEIVERS: Final[
     REQ: ZssBackSide._request,
     REP: ZssBackSide._reply,
     PRT: ZssBackSide._part,
-}
-_SMI: Final[dict[str, Callable[[ZssBackSide, PeerId, str, object], list[Event] | None]]] = {
-    "UP": ZssBackSide._up,
-    "DOWN": ZssBackSide._down,
-    "HEARTBEAT": ZssBackSide._heartbeat,
 }
 _RENDERERS: Final[dict[type, Callable[[ZssBackSide, Any, float], list[Send]]]] = {
     SendWork: ZssBackSide._work,

@@ -36,7 +36,7 @@ def test_first_steps_calling_the_task_and_keeping_results() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         failing.get(timeout=20)
     assert isinstance(failing.get(propagate=False), TypeError)
-    assert "unsupported operand" in failing.traceback
+    assert "unsupported operand" in str(failing.traceback)
 
 
 def test_first_steps_configuration() -> None:

@@ -24,7 +24,9 @@ class Noted(Middleware):
 def test_hooks_get_message_result_and_exception() -> None:
     noted, error = Noted(), ValueError()
     job: Any = "m"
-    hooks = WorkerHooks(DragomanBroker(middleware=[Retries(max_retries=3), noted]), lambda j, c: j)
+    broker = DragomanBroker(middleware=[Retries(max_retries=3), noted])
+    make_message: Any = lambda job, call: job  # noqa: E731
+    hooks = WorkerHooks(broker, make_message)
     hooks.before_job(job, Call())
     hooks.after_job(job, Call(), Answer(3))
     hooks.on_failure(job, Call(), error)

@@ -1,5 +1,7 @@
 """Instances of ZSS services register with SMI, stay with heartbeats, and leave."""
 
+from typing import Any
+
 import pytest
 
 from dragoman.core.events import BeatReceived, PeerLeft, WorkerJoined
@@ -10,10 +12,16 @@ from dragoman.dialects.zss.registrations import ServiceRegistrations, smi_denied
 from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.wire import REP, REQ, ZssMessage
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import PeerId
+from dragoman.model.names import JobId, PeerId
 
 PEER = PeerId("zss-back/w")
-SDK = {"partial": True, "polls": True, "credit": 7, "labels": {"zone": "a", "n": 1}, "holds": 0}
+SDK: dict[str, Any] = {
+    "partial": True,
+    "polls": True,
+    "credit": 7,
+    "labels": {"zone": "a", "n": 1},
+    "holds": 0,
+}
 
 
 @pytest.fixture
@@ -22,7 +30,7 @@ def registrations() -> ServiceRegistrations:
 
 
 def say(
-    registrations: ServiceRegistrations, verb: str, sid: str = "MATH", **extra: object
+    registrations: ServiceRegistrations, verb: str, sid: str = "MATH", **extra: Any
 ) -> list[object] | None:
     found = registrations.receive(PEER, verb, oldpack.encode(sid), extra)
     return None if found is None else list(found)
@@ -60,7 +68,7 @@ def test_an_sdk_worker_declares_what_it_can_and_may_register_again(
     assert event.holds == frozenset()
     assert PEER in registrations.reads_parts & registrations.answers_polls
     again = joined(say(registrations, "UP", **{**SDK, "holds": ["j1", 2], "credit": 10**9}))
-    assert (again.holds, again.credit) == ({"j1"}, 10_000)
+    assert (again.holds, again.credit) == (frozenset({JobId("j1")}), 10_000)
 
 
 @pytest.mark.parametrize(("credit", "found"), [(0, 1), (-5, 1), (True, 1), ("9", 1), (None, 1)])

@@ -27,7 +27,7 @@ def test_a_plan_is_read_as_it_was_written(plan: Plan) -> None:
 
 def test_options_become_json_values() -> None:
     step = ADD.with_options(retries=Retry(2), delay=timedelta(minutes=1)).with_options(priority=3)
-    assert step.members()["step"]["options"] == {
+    assert step.call_members()["options"] == {
         "retries": {"times": 2},
         "delay": 60,
         "priority": 3,

@@ -1,7 +1,7 @@
 """The loop: drain, handle, append, then send. A strict consequence never leaves first."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.server.memory_server import CODEC, MemoryServer, answer, call_body, settle
@@ -18,7 +18,7 @@ from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.terms import Terms
 from dragoman.server.clock import Clock
 from dragoman.server.links import Link, Links
-from dragoman.server.loop import RELAXED_DELAY, Loop
+from dragoman.server.loop import Loop
 from dragoman.server.rejections import PER_WINDOW
 from dragoman.transports.base import Sent
 from dragoman.transports.memory import MemoryHub
@@ -104,55 +104,6 @@ def test_what_comes_up_while_the_disk_is_busy_is_written_together() -> None:
 
     server.run(scenario)
     assert ledger.asked == 2
-
-
-def test_records_that_nobody_waits_for_share_a_write_until_somebody_waits() -> None:
-    ledger = HeldLedger()
-    ledger.gate.set()
-    server = MemoryServer(ledger)
-
-    async def scenario(server: MemoryServer) -> None:
-        peer = server.worker("w", "math", credit=100)
-        await settle(lambda: ledger.last_seq == 1)
-        written = ledger.asked
-        for n in range(10):
-            server.loop.submit(submission(f"j{n}", strict=False))
-            await settle(lambda n=n: len(peer.inbox) > n)  # type: ignore[misc]
-        # Ten turns and ten sends; the records of them all are still together.
-        assert ledger.asked <= written + 2
-        await settle(lambda: ledger.last_seq == 21)
-
-    server.run(scenario)
-
-
-def test_one_timer_serves_all_records_that_nobody_waits_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server = MemoryServer()
-    delays: list[object] = []
-
-    async def scenario(server: MemoryServer) -> None:
-        peer = server.worker("w", "math", credit=100)
-        await settle(lambda: server.ledger.last_seq == 1)
-        clock = asyncio.get_running_loop()
-        call_later = clock.call_later
-
-        def counted(
-            delay: float, callback: Callable[..., object], *args: object
-        ) -> asyncio.TimerHandle:
-            if callback == server.loop._end_delay:
-                # Later than any turn of this test.
-                delays.append(delay)
-                delay = 60.0
-            return call_later(delay, callback, *args)
-
-        monkeypatch.setattr(clock, "call_later", counted)
-        for n in range(10):
-            server.loop.submit(submission(f"j{n}", strict=False))
-            await settle(lambda n=n: len(peer.inbox) > n)  # type: ignore[misc]
-
-    server.run(scenario)
-    assert delays == [RELAXED_DELAY]
 
 
 class FullLedger(MemoryLedger):

@@ -1,6 +1,7 @@
 """`dragoman inventory`: show and change the inventory of workers."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -17,7 +18,7 @@ PATH = typer.Argument(help="A path in it: names separated by dots.")
 VERSION = typer.Option(None, help="Change it only if it is at this version.")
 
 
-def _ask(url: str, task: str, **kwargs: object) -> Any:
+def _ask(url: str, task: str, **kwargs: Any) -> Any:
     return ask_broker(url, task, service=INVENTORY, **kwargs)
 
 
@@ -92,7 +93,7 @@ def reload(url: str = URL, as_json: bool = AS_JSON) -> None:
     print_json(_ask(url, "reload"))
 
 
-def _row(change: dict[str, Any]) -> dict[str, Any]:
+def _row(change: Mapping[str, Any]) -> dict[str, object]:
     done = [f"{o['op']} {o['pattern']} {'.'.join(o['path'])}" for o in change["operations"]]
     what = f"undo of {change['undoes']}" if change["undoes"] else "; ".join(done)
     return {"version": change["version"], "by": change["by"], "what": what,

@@ -1,6 +1,6 @@
 """Listings of a broker's services, workers, clients, jobs and events."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -34,14 +34,14 @@ _SHOWN: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
 }
 
 
-def _ask(url: str, task: str, with_builtin: bool, **options: object) -> Any:
+def _ask(url: str, task: str, with_builtin: bool, **options: Any) -> Any:
     """Ask for rows. An older broker does not know the option, so it is sent only if it is set."""
     if with_builtin:
         options["with_builtin"] = True
     return ask_broker(url, task, **options)
 
 
-def _short(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _short(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, object]:
     """Return the members for a table, with durations and local times."""
     found = {}
     for name in names:

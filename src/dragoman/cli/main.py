@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 import typer
@@ -55,7 +55,7 @@ _IS_HELP: Final = "dragoman.is_help"
 class _Group(TyperGroup):
     """Notes whether help is asked for: the callback below does not see the command's arguments."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_IS_HELP] = "--help" in args
         return super().parse_args(ctx, args)
 

@@ -1,5 +1,6 @@
 """`dragoman mesh`: the brokers that work for this one, and this one for them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import typer
@@ -34,6 +35,6 @@ def status(url: str = URL, as_json: bool = AS_JSON) -> None:
     print_rows([_shown(row) for row in found["neighbours"]], False, "no neighbours")
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any]) -> dict[str, object]:
     shown = {**row, "services": ", ".join(row["offers"])}
     return {name: shown[name] for name in _SHOWN}

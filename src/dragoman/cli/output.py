@@ -3,8 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -45,7 +45,7 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
+def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool, empty: str) -> None:
     """Print rows as a table, or as a JSON list."""
     if as_json:
         print_json(list(rows))

@@ -1,5 +1,6 @@
 """`dragoman schedule`, `dead`, `pause`, `resume`: the task queue."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import typer
@@ -92,7 +93,7 @@ def _print_schedules(rows: list[dict[str, object]], as_json: bool) -> None:
     print_rows(shown, as_json, "no schedules; `dragoman schedule add` adds one")
 
 
-def _schedule(row: dict[str, Any]) -> dict[str, Any]:
+def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
     """Return a schedule for people."""
     when = f"{row['cron']} ({row['zone']})" if row["cron"] else f"every {row['every']} s"
     upcoming = local_time(row["next_tick"]) if row["next_tick"] else ""

@@ -1,6 +1,7 @@
 """`dragoman settings`: every setting, its value, and where the value came from."""
 
 import json
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ def _rows(loaded: "LoadedSettings") -> list[dict[str, Any]]:
     ]
 
 
-def _short(row: dict[str, Any]) -> dict[str, str]:
+def _short(row: Mapping[str, Any]) -> dict[str, str]:
     found = {"setting": row["setting"], "value": _text(row["value"]), "source": row["source"]}
     return {**found, "meaning": row["meaning"]}
 

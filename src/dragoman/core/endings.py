@@ -4,7 +4,7 @@ Every final state of a part or job is set here, so each job ends exactly once.
 """
 
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from dragoman.core.children import note_children
 from dragoman.core.deadlines import TimerKind
@@ -34,7 +34,7 @@ _WORST: Final = (
 )
 
 
-def hook_fields(job: Job) -> dict[str, object]:
+def hook_fields(job: Job) -> dict[str, Any]:
     """Return what the record of a job's end says of its webhook: the URL, in `terms`.
 
     Whoever delivers reads the ends only, also long after the submission.

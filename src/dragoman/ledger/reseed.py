@@ -7,13 +7,13 @@ their copies from the stream, as they always do.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
 from dragoman.ledger import layout, replica
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.rows import FIELDS, select
+from dragoman.ledger.rows import FIELDS, Row, select
 from dragoman.ledger.stream_codec import Appended, Retained
 
 #: Records in one message.
@@ -72,9 +72,9 @@ def restored_messages(connection: apsw.Connection, epoch: int) -> Iterator[Retai
         chain, link = rows[-1][-3], rows[-1][-1]
 
 
-def _rows(connection: apsw.Connection, after: int) -> list[tuple[Any, ...]]:
+def _rows(connection: apsw.Connection, after: int) -> list[Row]:
     return list(connection.execute(_ROWS, (after, _BLOCK)).fetchall())
 
 
-def _bodies(connection: apsw.Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+def _bodies(connection: apsw.Connection, first: int, last: int) -> list[Row]:
     return list(connection.execute(_BODIES, (first, last)).fetchall())

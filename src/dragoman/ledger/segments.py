@@ -87,7 +87,7 @@ def write_draft(directory: Path, batches: Sequence[pa.RecordBatch]) -> tuple[Pat
     )
 
 
-def _column(values: tuple[object, ...], schema: "pa.Field[Any]") -> "pa.Array[Any]":
+def _column(values: tuple[Any, ...], schema: "pa.Field[Any]") -> "pa.Array[Any]":
     column: pa.Array[Any]
     if schema.name in _INSTANTS:
         return _instants(values, schema.nullable)

@@ -56,7 +56,7 @@ class Snapshots(Protocol):
         """Return the head; None: there is no snapshot. Raises SnapshotUnusable."""
         ...
 
-    def rows(self) -> Iterator[object]:
+    def rows(self) -> Iterator[Any]:
         """Yield the rows. Raises SnapshotUnusable as soon as damage is found, at last at the end.
 
         So a reader must not use any row before it has got all of them.
@@ -86,7 +86,7 @@ class FileSnapshots:
         with file:
             return _read_head(file)
 
-    def rows(self) -> Iterator[object]:
+    def rows(self) -> Iterator[Any]:
         """Yield the rows."""
         file = self._open()
         if file is None:
@@ -120,7 +120,7 @@ class MemorySnapshots:
         """Return the head; None: there is no snapshot."""
         return _read_head(BytesIO(self.content)) if self.content else None
 
-    def rows(self) -> Iterator[object]:
+    def rows(self) -> Iterator[Any]:
         """Yield the rows."""
         file = BytesIO(self.content)
         _read_head(file)
@@ -154,7 +154,7 @@ def _read_head(file: BinaryIO) -> SnapshotHead:
         raise SnapshotUnusable("its head is damaged") from None
 
 
-def _read_rows(file: BinaryIO) -> Iterator[object]:
+def _read_rows(file: BinaryIO) -> Iterator[Any]:
     count = 0
     while True:
         kind, content = _read(file)

@@ -6,11 +6,12 @@ to the original.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from dragoman.ledger.base import LedgerDamaged
+from dragoman.ledger.rows import Row
 
 #: Raise it when a message changes in a way that an older version cannot read.
 FORMAT: Final = 1
@@ -33,7 +34,7 @@ class Appended(_Message, tag="append"):
     last: int
     chain: int  #: the checksum of the record before `first`
     link: bytes  #: the link of the record before `first`
-    rows: list[tuple[Any, ...]]  #: fields, checksum, checksum of the body, link
+    rows: list[Row]  #: fields, checksum, checksum of the body, link
     bodies: list[tuple[int, bytes]]
 
 

@@ -6,7 +6,7 @@ the broker, `dragoman settings` and `docs/settings.md` are made from these decla
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, fields
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ def setting(*, help: str, default_factory: Callable[[], T], **limits: float) -> 
 
 
 def setting(
-    *, help: str, default: object = MISSING, default_factory: object = MISSING, **limits: float
+    *, help: str, default: object = MISSING, default_factory: Any = MISSING, **limits: float
 ) -> object:
     """Declare a field that an operator can set.
 

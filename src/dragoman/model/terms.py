@@ -7,7 +7,7 @@ never asks for the dialect.
 import json
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit, limit_members, read_members
@@ -126,5 +126,5 @@ def read_terms(text: str) -> Terms:
 def _known(
     cls: type[Terms] | type[Capacity] | type[Retry] | type[Limit] | type[Unique],
     members: dict[str, object],
-) -> dict[str, object]:
+) -> dict[str, Any]:
     return {f.name: members[f.name] for f in fields(cls) if f.name in members}

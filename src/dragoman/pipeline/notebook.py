@@ -4,7 +4,7 @@ The file is plain JSON of notebook format 4, so that writing one needs no packag
 """
 
 import json
-from typing import Any, Final
+from typing import Final
 
 _LOAD: Final = """import pandas as pd
 from dragoman.pipeline.embedded.queries import DuckQueries
@@ -78,10 +78,10 @@ def build_notebook(root: str) -> str:
     return json.dumps(page, indent=1) + "\n"
 
 
-def _markdown(number: int, text: str) -> dict[str, Any]:
+def _markdown(number: int, text: str) -> dict[str, object]:
     return {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": text}
 
 
-def _code(number: int, text: str) -> dict[str, Any]:
+def _code(number: int, text: str) -> dict[str, object]:
     cell = {"cell_type": "code", "id": f"cell-{number}", "metadata": {}, "source": text}
     return cell | {"execution_count": None, "outputs": []}

@@ -12,7 +12,7 @@ Batch reads push filters down if `spark.sql.python.filterPushdown.enabled` is se
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -69,7 +69,7 @@ def read_partition(
     export: Export,
     wanted: SegmentPartition,
     names: Sequence[str],
-    conditions: Sequence[tuple[object, ...]] = (),
+    conditions: Sequence[tuple[Any, ...]] = (),
 ) -> "Iterator[pa.RecordBatch]":
     """Check the segment's file, then yield the records of the partition."""
     import pyarrow as pa

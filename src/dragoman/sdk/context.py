@@ -180,4 +180,5 @@ class JobContext(CallsChildren):
         if self._on_input is not None:
             self._on_input(request, answer)
         else:
-            self._answers.get(request, self.inbox.put)(answer)
+            put = self._answers.get(request) or self.inbox.put
+            put(answer)

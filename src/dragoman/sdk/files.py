@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
@@ -44,6 +44,10 @@ class TransferFailed(DragomanError):
     """A transfer failed. Verified bytes are kept, and the next attempt resumes from them."""
 
 
+#: Names in a folder, or URLs of files.
+Names: TypeAlias = list[str]
+
+
 class AsyncFiles:
     """The files that a broker shares."""
 
@@ -58,11 +62,11 @@ class AsyncFiles:
         call = Call(task, (), kwargs, timeout=_TIMEOUT)
         return await self._client.order(FILES, call).result(_TIMEOUT + 5.0)
 
-    async def list(self, url: str) -> "list[str]":
+    async def list(self, url: str) -> Names:
         """List the entries of a folder."""
         return [str(name) for name in await self._ask("list_files", url=url)]
 
-    async def walk(self, url: str) -> "list[str]":
+    async def walk(self, url: str) -> Names:
         """List every file below a folder, as URLs."""
         return [str(each) for each in await self._ask("walk", url=url)]
 
@@ -200,11 +204,11 @@ class Files:
         self._portal: Portal = client.portal
         self._files = AsyncFiles(client.asynchronous)
 
-    def list(self, url: str = SCHEME) -> "list[str]":
+    def list(self, url: str = SCHEME) -> Names:
         """List the entries of a folder."""
         return self._portal.wait(self._files.list(url))
 
-    def walk(self, url: str = SCHEME) -> "list[str]":
+    def walk(self, url: str = SCHEME) -> Names:
         """List every file below a folder, as URLs."""
         return self._portal.wait(self._files.walk(url))
 

@@ -6,7 +6,7 @@ from several threads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.dialects.peer_sides import Finished, Submission
 from dragoman.model.content import Answer, Call
@@ -42,21 +42,19 @@ class Middleware:
 # --- worker -------------------------------------------------------------------------------------
 
 
-def call_before(hooks: Sequence[Middleware], job: "JobContext", call: Call) -> Call:
+def call_before(hooks: Sequence[Middleware], job: Any, call: Call) -> Call:
     """Run the `before_job` hooks; return the call for the task."""
     for each in hooks:
         call = each.before_job(job, call) or call
     return call
 
 
-def note_answer(hooks: Sequence[Middleware], job: "JobContext", call: Call, answer: Answer) -> None:
+def note_answer(hooks: Sequence[Middleware], job: Any, call: Call, answer: Answer) -> None:
     """Run the `after_job` hooks."""
     _note(hooks, lambda each: each.after_job(job, call, answer))
 
 
-def note_error(
-    hooks: Sequence[Middleware], job: "JobContext", call: Call, error: BaseException
-) -> None:
+def note_error(hooks: Sequence[Middleware], job: Any, call: Call, error: BaseException) -> None:
     """Run the `on_failure` hooks. A forward is no failure."""
     from dragoman.sdk.task_results import ForwardRequested  # a client does not load it
 

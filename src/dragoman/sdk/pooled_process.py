@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -112,7 +112,7 @@ class PooledProcess:
 
     # --- messages of the process ----------------------------------------------------------------
 
-    def _received(self, message: tuple[object, ...]) -> None:
+    def _received(self, message: tuple[Any, ...]) -> None:
         verb, *args = message
         self._handlers[verb](*args)
 

@@ -23,7 +23,7 @@ class MessageTooLarge(Exception):
     """A message exceeds `MAX_MESSAGE`. The text names size and limit."""
 
 
-def encode(message: tuple[object, ...]) -> bytes:
+def encode(message: tuple[Any, ...]) -> bytes:
     """Encode a message. Raises `MessageTooLarge`, or what pickle raises."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     if len(data) > MAX_MESSAGE:
@@ -37,7 +37,7 @@ class MessageSplitter:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> list[object]:
+    def feed(self, data: bytes) -> list[Any]:
         """Add some bytes; return the messages that are complete."""
         self._data += data
         found = []
@@ -65,13 +65,13 @@ class BlockingPipe:
         self._lock = threading.Lock()
         self._splitter = MessageSplitter()
 
-    def send(self, message: tuple[object, ...]) -> None:
+    def send(self, message: tuple[Any, ...]) -> None:
         """Send a message. Raises as `encode` does; OSError if the worker is gone."""
         data = encode(message)
         with self._lock:
             self._socket.sendall(data)
 
-    def receive(self) -> list[object]:
+    def receive(self) -> list[Any]:
         """Wait for messages; EOFError if the worker is gone."""
         while True:
             try:
@@ -99,7 +99,7 @@ class LoopPipe:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
 
-    def send(self, message: tuple[object, ...]) -> None:
+    def send(self, message: tuple[Any, ...]) -> None:
         """Send a message. Raises as `encode` does. If the child is gone, the message is lost."""
         self._out += encode(message)
         self._push()

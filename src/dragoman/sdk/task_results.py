@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -69,7 +69,7 @@ class ForwardRequested(Exception):
 # --- results ----------------------------------------------------------------------------------
 
 
-def answer_of(result: object, context: "JobContext") -> Answer:
+def answer_of(result: object, context: Any) -> Answer:
     """Return a task's result as an answer; run coroutines and generators. Raises as these do."""
     if inspect.iscoroutine(result):
         result = context.wait_for(result)
@@ -80,7 +80,7 @@ def answer_of(result: object, context: "JobContext") -> Answer:
     return Answer(raw=result) if isinstance(result, bytes) else Answer(_plain(result))
 
 
-async def async_answer_of(result: object, context: "JobContext") -> Answer:
+async def async_answer_of(result: object, context: Any) -> Answer:
     """Do what `answer_of` does, on the running event loop."""
     if inspect.isasyncgen(result):
         result = await _drain_async(result, context)

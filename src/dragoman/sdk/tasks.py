@@ -156,7 +156,7 @@ def _without(signature: inspect.Signature, hidden: Set[str]) -> inspect.Signatur
     return signature.replace(parameters=parameters)
 
 
-def describe_task(task: Task) -> dict[str, object]:
+def describe_task(task: Task) -> dict[str, Any]:
     """Return a task's name and documentation, and the JSON schemas of parameters and result."""
     types = {parameter.name: parameter.type for parameter in task.parameters}
     found = []
@@ -215,7 +215,7 @@ class Tasks:
         """Return the names of the tasks."""
         return sorted(self._tasks)
 
-    def describe(self) -> list[dict[str, object]]:
+    def describe(self) -> list[dict[str, Any]]:
         """Return the tasks with their documentation and parameters."""
         return [describe_task(self._tasks[name]) for name in self.names()]
 

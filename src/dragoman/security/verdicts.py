@@ -30,7 +30,7 @@ def takeover_of(peer: PeerId, owner: Principal | None) -> NameTakeover:
     return NameTakeover(FaultCode.DENIED, message)
 
 
-def refused(event: object, principal: Principal, fault: Fault) -> EventDenied:
+def refused(event: Any, principal: Principal, fault: Fault) -> EventDenied:
     """Return the refusal of a principal's event."""
     # A take-over attempt must not end the owner's session.
     is_theft = isinstance(fault, NameTakeover)

@@ -78,7 +78,7 @@ class LinkGate:
         return [*others, *self._deny(address, frames, sends, fault, now)]
 
     def _check_item(
-        self, item: object, identity: PeerIdentity, now: float
+        self, item: Any, identity: PeerIdentity, now: float
     ) -> tuple[list[Event | Subscribed], Fault | None]:
         """Return the events for one item of a side, and the fault if it is refused."""
         if type(item) is Subscribed:

@@ -129,12 +129,12 @@ class Mesh:
         if self.link is None:
             return {"show_mesh": self.rows}
 
-        async def why(job: str) -> dict[str, object]:
+        async def why(job: str) -> dict[str, Any]:
             return await self._why(view, job)
 
         return {"show_mesh": self.rows, "why": why}
 
-    def rows(self) -> dict[str, object]:
+    def rows(self) -> dict[str, Any]:
         """Return the name of this broker, and each neighbour with the state of its link."""
         if self.link is None:
             return {"broker": "", "neighbours": []}
@@ -146,7 +146,7 @@ class Mesh:
                 known.append({**_EMPTY_ROW, "url": dealer.endpoint, "detail": reason})
         return {"broker": self.side.me, "neighbours": known}
 
-    def _row(self, neighbour: Neighbour) -> dict[str, object]:
+    def _row(self, neighbour: Neighbour) -> dict[str, Any]:
         dealer = self.transport.dealers.get(neighbour.address)
         is_linked = bool(neighbour.session)
         return {
@@ -159,7 +159,7 @@ class Mesh:
             "detail": "" if is_linked else "the link is broken; its jobs wait for it",
         }
 
-    async def _why(self, view: BrokerView, job: str) -> dict[str, object]:
+    async def _why(self, view: BrokerView, job: str) -> dict[str, Any]:
         """Explain a job; if another broker has it, say which one, and what that one says."""
         found = view.why(job)
         broker = self._broker_of(found["worker"])

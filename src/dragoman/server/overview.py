@@ -82,8 +82,8 @@ class Overview:
         #: Reads how far the ledger is exported; None while nothing is.
         self.sealed_seq: Callable[[], int | None] = lambda: None
         #: Returns the other brokers of the mesh, and asks the nodes of the cluster.
-        self._mesh_rows: Callable[[], dict[str, Any]] = lambda: {"broker": "", "neighbours": []}
-        self._ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None = None
+        self._mesh_rows: Callable[[], dict[str, object]] = lambda: {"broker": "", "neighbours": []}
+        self._ask_nodes: Callable[[], Awaitable[list[dict[str, object]]]] | None = None
         self._tables = TableSeries(tables or str(data / TABLES_FOLDER))
         self._loop = loop
         self._data = data
@@ -95,8 +95,8 @@ class Overview:
 
     def follow(
         self,
-        mesh_rows: Callable[[], dict[str, Any]],
-        ask_nodes: Callable[[], Awaitable[list[dict[str, Any]]]] | None,
+        mesh_rows: Callable[[], dict[str, object]],
+        ask_nodes: Callable[[], Awaitable[list[dict[str, object]]]] | None,
     ) -> None:
         """Show the brokers of a mesh, and the nodes of a cluster if there is one."""
         self._mesh_rows, self._ask_nodes = mesh_rows, ask_nodes
@@ -191,7 +191,7 @@ class Overview:
         """Return the built-in services, which lists leave out."""
         return sorted(self.view.builtin_only())
 
-    def _cluster(self) -> dict[str, Any] | None:
+    def _cluster(self) -> dict[str, object] | None:
         """Return this node and its cluster; None: the broker is alone."""
         row = self.view.cluster()
         return None if row is None else asdict(row) | {"has_quorum": row.state.has_quorum}
@@ -231,11 +231,11 @@ class Overview:
         found = [w for w in self.statistics.since(start) if w.start == start]
         return found[0] if found else StatisticsWindow(start)
 
-    def series(self) -> dict[str, object]:
+    def series(self) -> dict[str, Any]:
         """Return the last hour, in steps of a few seconds."""
         return self._share("series", STEP / 2, self._series)
 
-    def _series(self) -> dict[str, object]:
+    def _series(self) -> dict[str, Any]:
         now = self._loop.clock.now()
         first = now - now % STEP - (WINDOWS - 1) * STEP
         known = {window.start: window for window in self.statistics.windows}
@@ -252,7 +252,7 @@ class Overview:
             **{name: [point[name] for point in points] for name in names},
         }
 
-    async def table_series(self, since: float, until: float) -> dict[str, object]:
+    async def table_series(self, since: float, until: float) -> dict[str, Any]:
         """Return a range from the pipeline's tables; 0: until now, a day. Same ranges share."""
         now = self._loop.clock.now()
         until = min(until or now, now) // STEP * STEP

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -99,7 +99,7 @@ def _info(
     return SettingInfo(path, words, default, text, _is_scalar(plain))
 
 
-def _section(kind: object) -> type | None:
+def _section(kind: Any) -> type | None:
     """Return the class of a section, also of those that have a name each; None for a setting."""
     if get_origin(kind) is dict:
         kind = get_args(kind)[1]
@@ -118,7 +118,7 @@ def _is_scalar(kind: object) -> bool:
     return kind in _WORDS or get_origin(kind) is Literal
 
 
-def _word(kind: object) -> str:
+def _word(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{each}`" for each in get_args(kind))
     if get_origin(kind) in (tuple, list):

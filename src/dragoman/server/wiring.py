@@ -165,7 +165,7 @@ class ListenerSecurity:
             made.admits = partial(_admits_there, route, made.admits)
 
 
-def _admits_there(route: Callable[[str], object], own: Admits, key: str) -> bool:
+def _admits_there(route: Callable[[str], Any], own: Admits, key: str) -> bool:
     """Ask the namespace of a key whether the key may connect."""
     there = route(key)
     return own(key) if there is None else bool(there.admits(key))

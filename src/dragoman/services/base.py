@@ -93,7 +93,7 @@ class TaskTable:
         """Add tasks."""
         self._tasks.update(tasks)
 
-    def __call__(self, call: Call, session: ServiceSession) -> object | Awaitable[object]:
+    def __call__(self, call: Call, session: ServiceSession) -> Any | Awaitable[object]:
         """Run the task of a call. ZSS writes names in capitals, so lower case is tried, too."""
         task = self._tasks.get(call.task) or self._tasks.get(call.task.lower())
         if task is None:

@@ -4,7 +4,7 @@ An operator writes inventory files, but often from parts that others supply.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
@@ -27,7 +27,7 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
-    def call_binop(self, context: object, operator: str, left: object, right: object) -> object:
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> object:
         """Check the size of a product or a power."""
         if operator == "%" and isinstance(left, str | bytes):
             raise SecurityError("formats with % are not allowed; use {{ }}")
@@ -38,7 +38,7 @@ class BoundedEnvironment(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-def _is_over(left: object, right: object) -> bool:
+def _is_over(left: Any, right: Any) -> bool:
     sizes = [len(x) if hasattr(x, "__len__") else abs(x) for x in (left, right)]
     return hasattr(left, "__len__") != hasattr(right, "__len__") and (
         sizes[0] * sizes[1] > _LARGEST_FACTOR

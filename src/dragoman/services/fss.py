@@ -80,7 +80,12 @@ class FileService:
 
     async def _entry(self, url: object) -> dict[str, object]:
         """Return the details of one of many files as NorFab's result object."""
-        nothing = {"md5hash": None, "size_bytes": None, "exists": False, "sha256": None}
+        nothing: dict[str, object] = {
+            "md5hash": None,
+            "size_bytes": None,
+            "exists": False,
+            "sha256": None,
+        }
         try:
             found, errors = await self._run(self._store.details, url), []
         except ServiceFault as error:

@@ -62,7 +62,7 @@ class InventoryChange:
     #: The version this change undid; 0: none.
     undoes: int = 0
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         return {
             "version": self.version,
@@ -140,7 +140,7 @@ class Inventory:
         patterns = [p for p, _ in (*self._settings, *self._source.workers)]
         return list(dict.fromkeys([*patterns, *(o.pattern for o in self._in_force())]))
 
-    def history(self, limit: int = 100) -> list[dict[str, object]]:
+    def history(self, limit: int = 100) -> list[dict[str, Any]]:
         """Return the last changes, the newest first, masked."""
         return [self.masked(change) for change in reversed(self._changes[-limit:])]
 
@@ -330,7 +330,7 @@ def _load(file: Path) -> list[InventoryChange]:
         raise BrokenInventory(f"{file}: this is not a list of inventory changes: {error}") from None
 
 
-def _read_change(raw: Mapping[str, object]) -> InventoryChange:
+def _read_change(raw: Mapping[str, Any]) -> InventoryChange:
     operations = tuple(
         InventoryOperation(o["op"], o["pattern"], tuple(o["path"]), o.get("value"))
         for o in raw["operations"]

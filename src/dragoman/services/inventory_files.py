@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from jinja2 import TemplateError, TemplateSyntaxError
@@ -129,13 +129,13 @@ class _Reader:
         return self._read[path]
 
 
-def _read_secrets(path: Path, declared: object) -> tuple[str, ...]:
+def _read_secrets(path: Path, declared: Any) -> tuple[str, ...]:
     if not isinstance(declared or [], list) or not all(isinstance(d, str) for d in declared or []):
         raise BrokenInventory(f"{path}: secrets must be a list of paths")
     return tuple(declared or ())
 
 
-def read_resources(parsed: object) -> dict[str, tuple[tuple[str, ...], int]]:
+def read_resources(parsed: Any) -> dict[str, tuple[tuple[str, ...], int]]:
     """Parse the resources by service: a list of names, or `names` and `replicas`."""
     if not isinstance(parsed or {}, Mapping):
         raise BrokenInventory("resources must be an object of services")

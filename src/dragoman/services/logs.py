@@ -50,7 +50,7 @@ class LogBuffer:
 
     def read(
         self, last: int = 100, level: str = "", logger: str = "", since: str = "", until: str = ""
-    ) -> list[dict[str, object]]:
+    ) -> list[dict[str, Any]]:
         """Return the last records, the oldest first; `since` and `until` are ISO instants."""
         least = _LEVELS.get((level or "debug").lower(), 0)
         found = [

@@ -43,7 +43,7 @@ class WorkerManagement:
         self.tasks = TaskTable("worker management", {name: self._task(name) for name in TASKS})
 
     def _task(self, name: str) -> TaskFunction:
-        async def task(worker: object = "all", **kwargs: object) -> dict[str, object]:
+        async def task(worker: Any = "all", **kwargs: Any) -> dict[str, Any]:
             found = self._find(worker)
             return {
                 w.name: await self._ask(w, name, kwargs) if w.can_answer else {"error": _UNABLE}
@@ -52,7 +52,7 @@ class WorkerManagement:
 
         return task
 
-    def _find(self, worker: object) -> list[AgentWorker]:
+    def _find(self, worker: Any) -> list[AgentWorker]:
         names = [worker] if isinstance(worker, str) else worker
         found = [w for w in self._workers() if "all" in names or w.name in names]
         missing = {*names} - {"all"} - {w.name for w in found}

@@ -7,6 +7,7 @@ cancelled leaves the old output.
 
 import importlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -47,7 +48,7 @@ class PipelineRun:
         self._frames: dict[str, DataFrame] = {}
         self._cached: list[DataFrame] = []
 
-    def run(self, on_step: OnStep = lambda _: None) -> dict[str, object]:
+    def run(self, on_step: OnStep = lambda _: None) -> dict[str, Any]:
         """Run the pipeline; return rows and path of each output."""
         try:
             for name, source in self._pipeline.inputs.items():
@@ -123,8 +124,8 @@ class PipelineRun:
         return {"rows": counted.get["rows"], "path": final}
 
 
-def _file_system(session: SparkSession, path: str) -> tuple[object, object]:
-    jvm: object = session._jvm
+def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    jvm: Any = session._jvm
     found = jvm.org.apache.hadoop.fs.Path(path)
     return found.getFileSystem(session._jsc.sc().hadoopConfiguration()), found
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -178,7 +178,7 @@ def _write(table: pa.Table, path: Path) -> dict[str, object]:
 
 def reply(
     table: pa.Table, limits: SparkLimits, store: ResultStore | None, name: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return a client's reply: the rows, or the file with them. Raises `SparkResultTooLarge`."""
     if table.num_rows > limits.rows or table.nbytes > limits.bytes:
         raise SparkResultTooLarge(

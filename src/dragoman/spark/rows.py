@@ -49,7 +49,7 @@ def _has_maps(kind: pa.DataType) -> bool:
     return any(_has_maps(field.type) for field in fields)
 
 
-def _with_maps(row: object, kind: pa.DataType) -> object:
+def _with_maps(row: Any, kind: pa.DataType) -> object:
     """Convert pyarrow's form of maps, lists of pairs, to objects."""
     if row is None:
         return None

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import structlog
 from pyspark.errors import PySparkException
@@ -56,7 +57,7 @@ class Views:
         """Return the names of all tables."""
         return sorted([*self._pipeline_tables(), *self._data])
 
-    def listing(self) -> list[dict[str, object]]:
+    def listing(self) -> list[dict[str, Any]]:
         """Return name, kind and format of every table."""
         own = [{"name": name, "kind": "pipeline", "format": "parquet"} for name in TABLES]
         data = [

@@ -102,7 +102,7 @@ class SimBroker:
 
         return send
 
-    def _deliver(self, link: str, address: object) -> Any:
+    def _deliver(self, link: str, address: Any) -> Any:
         if link == NAME:
             return self.mesh.route(self.name, address)
         peer = self.peers.get(address)

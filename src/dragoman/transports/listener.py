@@ -11,7 +11,7 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionLimits
@@ -215,7 +215,7 @@ class Listener(Generic[C]):
             self._idle.set()
         self._released(connection)
 
-    def note(self, reason: str, connection: object) -> None:
+    def note(self, reason: str, connection: Any) -> None:
         """Count a refusal or a failure by its reason."""
         self.trouble[reason] += 1
         log.info("%s: %s", connection, reason)

@@ -19,7 +19,7 @@ import logging
 import re
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -258,7 +258,9 @@ class Nats:
             context.check_hostname = self.server is None
         return found
 
-    def _receive(self, subject: str, reply: str, data: bytes, headers: object, **_: object) -> None:
+    def _receive(
+        self, subject: str, reply: str, data: bytes, headers: Mapping[str, str] | None, **_: object
+    ) -> None:
         if len(self._arrived) >= _MAX_ARRIVED:
             self.dropped += 1
             if self.dropped % 1000 == 1:

@@ -5,12 +5,19 @@ before it passes the first byte, over a channel that only members of the cluster
 logs and limits then name the peer, not the broker in between.
 """
 
-from asyncio import BaseTransport
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final, Protocol
 
 #: Connections whose origin is remembered; one more forgets the oldest.
 _MOST: Final = 50_000
+
+
+class ConnectionInfo(Protocol):
+    """The part of an asyncio transport that knows its peer."""
+
+    def get_extra_info(self, name: str, /) -> Any:
+        """Return what the transport knows under a name."""
+        ...
 
 
 class Origins:
@@ -26,7 +33,7 @@ class Origins:
         if len(self._by_source) > _MOST:
             self._by_source.popitem(last=False)
 
-    def forget(self, transport: BaseTransport) -> None:
+    def forget(self, transport: ConnectionInfo) -> None:
         """Forget a connection that has ended: its port may come back with another peer."""
         if self._by_source:
             self._by_source.pop(_text(transport.get_extra_info("peername")), None)
@@ -35,7 +42,7 @@ class Origins:
         """Return the node that passed a connection through; empty if none did."""
         return self._by_source.get(_text(source), ("", ""))[1]
 
-    def address_of(self, transport: BaseTransport) -> tuple[str, int] | None:
+    def address_of(self, transport: ConnectionInfo) -> tuple[str, int] | None:
         """Return the address of a connection's peer; None if it has none, as with IPC."""
         name = transport.get_extra_info("peername")
         if not isinstance(name, tuple):

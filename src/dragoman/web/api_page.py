@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
+
+from dragoman.web.api_schemas import OpenApiPart
 
 PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -20,7 +22,7 @@ _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 """
 
 
-def api_page(document: dict[str, Any]) -> str:
+def api_page(document: OpenApiPart) -> str:
     """Return the page of a description."""
     info, components = document["info"], document["components"]["schemas"]
     return _PAGE.format(
@@ -32,7 +34,7 @@ def api_page(document: dict[str, Any]) -> str:
     )
 
 
-def _operations(paths: dict[str, Any]) -> Iterator[str]:
+def _operations(paths: OpenApiPart) -> Iterator[str]:
     for path, methods in paths.items():
         for method, operation in methods.items():
             title = f"<b>{method.upper()}</b> <code>{escape(path)}</code>"
@@ -40,7 +42,7 @@ def _operations(paths: dict[str, Any]) -> Iterator[str]:
             yield f'<details class="panel">{summary}{_details(operation)}</details>'
 
 
-def _details(operation: dict[str, Any]) -> str:
+def _details(operation: OpenApiPart) -> str:
     parameters = [
         (escape(each["name"]), each["in"], _type(each["schema"]), escape(each["description"]))
         for each in operation.get("parameters", ())
@@ -60,7 +62,7 @@ def _details(operation: dict[str, Any]) -> str:
     )
 
 
-def _contents(response: dict[str, Any]) -> str:
+def _contents(response: OpenApiPart) -> str:
     if "$ref" in response:
         return _link("Problem")
     contents = response.get("content", {}).items()
@@ -77,7 +79,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return f'<div class="wide">{table}</div>'
 
 
-def _type(schema: dict[str, Any]) -> str:
+def _type(schema: OpenApiPart) -> str:
     """Return a schema in a few words; a named one as a link."""
     if "$ref" in schema:
         name, _, member = schema["$ref"].removeprefix("#/components/schemas/").partition("/")
@@ -108,7 +110,7 @@ def _link(name: str, member: str = "") -> str:
     return f'<a href="#{escape(name)}">{escape(text)}</a>'
 
 
-def _schema(name: str, schema: dict[str, Any]) -> str:
+def _schema(name: str, schema: OpenApiPart) -> str:
     text = escape(json.dumps(schema, indent=2))
     summary = f"<summary><code>{escape(name)}</code></summary>"
     return f'<details class="panel" id="{escape(name)}">{summary}<pre>{text}</pre></details>'

@@ -1,6 +1,6 @@
 """JSON schemas of the API: requests and rows from their types, documents of jobs by hand."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,8 @@ from dragoman.model.job import JobState
 from dragoman.model.retry import LONGEST_WAIT, MOST_RETRIES
 from dragoman.model.unique import UNTIL
 
+#: A part of the OpenAPI document, as JSON values.
+OpenApiPart: TypeAlias = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/{name}"
 _TEXT: Final = {"type": "string"}
 _SECONDS: Final = {"type": "number"}
@@ -153,7 +155,7 @@ _FORWARD: Final = {
 }
 
 
-def request_schemas(requests: tuple[type, ...]) -> dict[str, Any]:
+def request_schemas(requests: tuple[type, ...]) -> OpenApiPart:
     """Return the schemas by name. Types cannot say all of it."""
     _, found = msgspec.json.schema_components(requests, ref_template=REFERENCE)
     found["JobRequest"]["properties"] |= _OPTIONS
@@ -161,7 +163,7 @@ def request_schemas(requests: tuple[type, ...]) -> dict[str, Any]:
     return found
 
 
-def response_schemas() -> dict[str, Any]:
+def response_schemas() -> OpenApiPart:
     """Return the schemas by name."""
     _, rows = msgspec.json.schema_components(
         (ServiceRow, WorkerRow, ClientRow), ref_template=REFERENCE
@@ -176,7 +178,7 @@ def response_schemas() -> dict[str, Any]:
     }
 
 
-def rows_of(member: str, row: str = "") -> dict[str, Any]:
+def rows_of(member: str, row: str = "") -> OpenApiPart:
     """Return the schema of a list of rows in a member of a document."""
     items = {"$ref": REFERENCE.format(name=row)} if row else {"type": "object"}
     rows = {"type": "array", "items": items}

@@ -112,7 +112,7 @@ class WebBrokerConnection:
         if self._handed_over:
             self._wake()
 
-    def send(self, address: Address, frames: object) -> Sent:
+    def send(self, address: Address, frames: Any) -> Sent:
         """Deliver an effect to its peer, or an acknowledgement to the request that waits."""
         first, *rest = frames
         if isinstance(first, asyncio.Future):

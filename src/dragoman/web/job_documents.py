@@ -49,7 +49,7 @@ def is_open(found: SendStatus) -> bool:
     return known(found).state not in FINAL
 
 
-def status_document(found: SendStatus) -> dict[str, object]:
+def status_document(found: SendStatus) -> dict[str, Any]:
     """Return the status of a job as JSON."""
     status = known(found)
     document: dict[str, object] = {

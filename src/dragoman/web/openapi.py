@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -11,7 +11,13 @@ from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.job import JobState
 from dragoman.model.search import LARGEST_PAGE
 from dragoman.web.api_page import PAGE_POLICY, api_page
-from dragoman.web.api_schemas import REFERENCE, request_schemas, response_schemas, rows_of
+from dragoman.web.api_schemas import (
+    REFERENCE,
+    OpenApiPart,
+    request_schemas,
+    response_schemas,
+    rows_of,
+)
 from dragoman.web.enrolment import EnrolRequest
 from dragoman.web.event_streams import MOST_TOPICS
 from dragoman.web.history_routes import LONGEST_TEXT
@@ -121,22 +127,20 @@ _RAW_TERMS: Final = [
 def _operation(
     summary: str,
     good: dict[int, str],
-    parameters: list[dict[str, Any]] | None = None,
+    parameters: list[OpenApiPart] | None = None,
     body: str = "",
     media: str = _JSON,
-    schemas: Mapping[int, str | dict[str, Any]] | None = None,
-) -> dict[str, Any]:
+    schemas: Mapping[int, str | OpenApiPart] | None = None,
+) -> OpenApiPart:
     """Describe one operation; each one may return a problem. `schemas`: by name, or in full."""
-    responses: dict[str, Any] = {
-        str(status): {"description": text} for status, text in good.items()
-    }
+    responses: OpenApiPart = {str(status): {"description": text} for status, text in good.items()}
     for status, response in responses.items():
         if media != "":
             named = (schemas or {}).get(int(status), _OBJECT if media == _JSON else _TEXT)
             schema = {"$ref": REFERENCE.format(name=named)} if isinstance(named, str) else named
             response["content"] = {media: {"schema": schema}}
     responses["default"] = {"$ref": "#/components/responses/Problem"}
-    found: dict[str, Any] = {"summary": summary, "responses": responses}
+    found: OpenApiPart = {"summary": summary, "responses": responses}
     if parameters:
         found["parameters"] = parameters
     if body:
@@ -146,9 +150,9 @@ def _operation(
     return found
 
 
-_RESULT: Final[dict[int, str | dict[str, Any]]] = {200: "JobResult", 202: "JobPending"}
+_RESULT: Final[dict[int, str | OpenApiPart]] = {200: "JobResult", 202: "JobPending"}
 
-_PATHS: Final[dict[str, Any]] = {
+_PATHS: Final[OpenApiPart] = {
     "/v1/jobs": {
         "post": _operation(
             "Submit a job",
@@ -358,7 +362,7 @@ _SECURITY: Final = {
 _DEFAULTS: Final = HttpSettings()
 
 
-def describe(settings: HttpSettings = _DEFAULTS) -> dict[str, Any]:
+def describe(settings: HttpSettings = _DEFAULTS) -> OpenApiPart:
     """Return the description."""
     requests = request_schemas(_REQUESTS)
     own = {"Problem": _PROBLEM, "Wait": _span(0, settings.long_poll)}

@@ -1,7 +1,7 @@
 """Read-only routes: services, workers, clients, jobs, why, health."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -70,19 +70,21 @@ class ViewSource(Protocol):
         """Return this broker as a node of its cluster; None: it is alone."""
         ...
 
-    def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
+    def jobs(
+        self, state: JobState | None, limit: int, service: str = ""
+    ) -> list[dict[str, object]]:
         """Return the newest jobs, of one state and service if given."""
         ...
 
-    def why(self, job: str) -> dict[str, Any]:
+    def why(self, job: str) -> dict[str, object]:
         """Explain the state of a job."""
         ...
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[dict[str, object]]:
         """Return the compute nodes."""
         ...
 
-    def resources(self, service: str) -> list[dict[str, Any]]:
+    def resources(self, service: str) -> list[dict[str, object]]:
         """Return the resources and the workers that own them."""
         ...
 
@@ -90,7 +92,7 @@ class ViewSource(Protocol):
         """Return the schedules, with their last and next ticks."""
         ...
 
-    def dead(self, service: str, fault: str, older: float, limit: int) -> list[dict[str, Any]]:
+    def dead(self, service: str, fault: str, older: float, limit: int) -> list[dict[str, object]]:
         """Return dead letters, the newest first."""
         ...
 

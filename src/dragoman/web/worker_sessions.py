@@ -216,7 +216,7 @@ def message_response(message: WorkerMessage, is_raw: bool) -> Response:
     effect, document = message.effect, message_document(message)
     headers = {
         "Dragoman-Word": str(message.number),
-        "Dragoman-Kind": document["kind"],
+        "Dragoman-Kind": _KINDS[type(effect)],
         "Dragoman-Job": quote(effect.job, safe=""),
     }
     if not isinstance(effect, SendInput):

@@ -40,8 +40,7 @@ class TopSource:
             found = self._ask("GET", "/v1/overview/services")["services"]
         else:
             found = self._ask("GET", f"/v1/workers?limit={MOST_ROWS}")["workers"]
-        rows: list[dict[str, Any]] = found[:MOST_ROWS]
-        return rows
+        return list(found[:MOST_ROWS])
 
     def why(self, job: str) -> dict[str, Any]:
         """Explain the state of a job."""
@@ -50,8 +49,7 @@ class TopSource:
     def records(self, job: str) -> list[dict[str, Any]]:
         """Return every record of a job."""
         found = self._ask("GET", f"/v1/jobs/{quote(job, safe='')}/records")
-        records: list[dict[str, Any]] = found["records"]
-        return records
+        return list(found["records"])
 
     def cancel(self, job: str) -> dict[str, Any]:
         """Cancel a job; say whether its worker confirmed."""

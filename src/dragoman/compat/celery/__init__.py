@@ -13,6 +13,7 @@ a workflow of child jobs. docs/howto-move-from-celery.md has what is there.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dragoman.compat.celery.app import Celery, shared_task
 from dragoman.compat.celery.canvas import Signature, chain, chord, group
@@ -38,7 +39,7 @@ def signature(
     task: Task,
     args: Iterable[object] | None = (),
     kwargs: Mapping[str, object] | None = None,
-    **options: object,
+    **options: Any,
 ) -> Signature:
     """Return the signature of a task."""
     return task.signature(args, kwargs, **options)

@@ -206,10 +206,6 @@ class Celery:
         )
         return AsyncResult(job.id, self.connected, job, service)
 
-    def AsyncResult(self, id: str) -> AsyncResult:  # noqa: N802 (Celery's name)
-        """Return the result of a task by its id."""
-        return AsyncResult(id, self.connected)
-
     def send_task(
         self,
         name: str,
@@ -220,6 +216,10 @@ class Celery:
         """Submit a task by its name; its code may be elsewhere."""
         known = self.tasks.get(name) or CeleryTask(self, _elsewhere, name=name)
         return known.apply_async(args, kwargs, **options)
+
+    def AsyncResult(self, id: str) -> AsyncResult:  # noqa: N802 (Celery's name)
+        """Return the result of a task by its id."""
+        return AsyncResult(id, self.connected)
 
     def signature(
         self,

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dragoman.compat.celery.exceptions import TaskRevokedError, TimeoutError
 from dragoman.compat.failures import plain_message, rebuild
@@ -65,7 +65,7 @@ class AsyncResult:
         return self.id
 
     def __repr__(self) -> str:
-        return f"<AsyncResult: {self.id}>"
+        return f"<{type(self).__name__}: {self.id}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AsyncResult) and other.id == self.id
@@ -213,27 +213,19 @@ def _no_client() -> NoReturn:
     raise NotInCompat("the job of a task that ran here", "submit the task with apply_async")
 
 
-class GroupResult(Sequence["AsyncResult | GroupResult"]):
+class GroupResult(Sequence[Any]):
     """The results of a group, in its order."""
 
     def __init__(self, results: "Sequence[AsyncResult | GroupResult]") -> None:
         self.results = list(results)
 
-    @overload
-    def __getitem__(self, index: int) -> "AsyncResult | GroupResult": ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "list[AsyncResult | GroupResult]": ...
-
-    def __getitem__(
-        self, index: int | slice
-    ) -> "AsyncResult | GroupResult | list[AsyncResult | GroupResult]":
+    def __getitem__(self, index: int | slice) -> Any:
         return self.results[index]
 
     def __len__(self) -> int:
         return len(self.results)
 
-    def __iter__(self) -> "Iterator[AsyncResult | GroupResult]":
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.results)
 
     def get(self, timeout: float | None = None, propagate: bool = True, **_: object) -> list[Any]:

@@ -68,7 +68,7 @@ class HttpBrokerSide:
         self.link = link
         self._codecs = codecs or {NAME: HttpBodyCodec()}
 
-    def receive(self, address: Address, frames: object, now: float) -> Items:
+    def receive(self, address: Address, frames: Any, now: float) -> Items:
         """Return what the application handed over."""
         items: Items = frames
         return items

@@ -173,8 +173,7 @@ class HttpWorkerSide:
         return [*(notices if messages else [Alive()]), SendNow(self._poll())]
 
     def _message(self, content: object) -> list[WorkerNotice]:
-        number = content.get("word") if isinstance(content, dict) else None
-        if not isinstance(number, int):
+        if not isinstance(content, dict) or not isinstance(number := content.get("word"), int):
             return []
         self._after = max(self._after, number)
         read_message = self._readers.get(str(content.get("kind")))

@@ -1,5 +1,7 @@
 """The descriptor of MDP."""
 
+from typing import Any
+
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide, Frames
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -27,7 +29,7 @@ class MdpDialect(Dialect):
         return MdpSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: object = None
+        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.mdp.broker_side import MdpBrokerSide

@@ -211,7 +211,7 @@ def _call(found: object) -> Call:
     return Call(found["task"], tuple(_plain(args)), _plain(kwargs), headers=_plain(headers))
 
 
-def _plain(found: object) -> Any:
+def _plain(found: Any) -> Any:
     """Return a value of JSON types and bytes; other CBOR types raise `Unmappable`."""
     kind = type(found)
     if kind in _PLAIN:

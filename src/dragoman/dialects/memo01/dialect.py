@@ -1,5 +1,7 @@
 """The descriptor of memo01."""
 
+from typing import Any
+
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -26,7 +28,7 @@ class MemoDialect(Dialect):
         return MemoSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: object = None
+        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.memo01.broker_side import MemoBrokerSide

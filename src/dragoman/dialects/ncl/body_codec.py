@@ -8,7 +8,7 @@ output.
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -182,7 +182,7 @@ def _published(params: Mapping[str, object]) -> Answer:
     return Answer(value=from_jsonable(params.get("value")))
 
 
-def _fault_code(text: object) -> FaultCode:
+def _fault_code(text: Any) -> FaultCode:
     try:
         return FaultCode(text)
     except ValueError:

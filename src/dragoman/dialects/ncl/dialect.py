@@ -1,7 +1,7 @@
 """The descriptor of NCL."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import (
@@ -53,7 +53,7 @@ class NclDialect(Dialect):
         return OrchestratorSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: object = None
+        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.ncl.broker_side import NclBrokerSide

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import (
@@ -40,7 +41,7 @@ class NfpDialect(Dialect):
         return NfpSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: object = None
+        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.nfp.broker_side import NfpBrokerSide

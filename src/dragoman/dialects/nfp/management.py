@@ -6,7 +6,7 @@ NorFab's clients check `get_stats` field by field: add nothing to it.
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from dragoman.dialects.facts import BrokerFacts, MessageCounts, ProcessFacts, WorkerFacts
 from dragoman.dialects.nfp.settings import NfpSettings
@@ -53,7 +53,7 @@ def _holdtime(row: WorkerFacts) -> float:
 
 def get_stats(
     facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return the strict statistics object."""
     return {
         "schema_version": "1.0",

@@ -18,7 +18,7 @@ A body holds the six frames of a message without type and client. The codec leav
 id and service name empty; the side that sends the message fills them in.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.zss import oldpack
@@ -82,7 +82,7 @@ class ZssBodyCodec:
         return body_of(ZssMessage(REP, b"", b"", b"", status, payload, b""))
 
 
-def call_message(call: Call, sid: str, rid: bytes, **extra: object) -> ZssMessage:
+def call_message(call: Call, sid: str, rid: bytes, **extra: Any) -> ZssMessage:
     """Write a call as a request to a service."""
     if call.timeout is not None:
         extra["timeout"] = call.timeout

@@ -1,5 +1,7 @@
 """The descriptor of ZSS."""
 
+from typing import Any
+
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -31,7 +33,7 @@ class ZssDialect(Dialect):
         return ZssSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: object = None
+        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's ends."""
         from dragoman.dialects.zss.broker_side import broker_sides

@@ -32,7 +32,7 @@ def encode(value: object) -> bytes:
     return b"".join(out)
 
 
-def _write(value: object, out: list[bytes], depth: int) -> None:
+def _write(value: Any, out: list[bytes], depth: int) -> None:
     if depth > _DEEPEST:
         raise Unmappable(f"nested deeper than {_DEEPEST} levels, which ZSS cannot carry")
     kind = type(value)

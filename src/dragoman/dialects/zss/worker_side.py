@@ -7,7 +7,7 @@ registers an unknown instance.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.peer_sides import (
@@ -106,7 +106,7 @@ class ZssWorkerSide:
         """Write one DOWN per sid."""
         return [self._smi("DOWN", sid) for sid in self._sids]
 
-    def _smi(self, verb: str, sid: str, **extra: object) -> Frames:
+    def _smi(self, verb: str, sid: str, **extra: Any) -> Frames:
         if self._concurrency is not None:
             extra["credit"] = self._concurrency
         if self._labels:

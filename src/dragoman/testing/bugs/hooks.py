@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from dragoman.core import endings
 from dragoman.core.events import Noted
@@ -63,7 +63,7 @@ def webhook_before_the_end() -> Iterator[None]:
 def webhook_forgotten_at_a_cancel() -> Iterator[None]:
     """The end of a cancelled job does not name its webhook."""
 
-    def hook_fields(job: Job) -> dict[str, object]:
+    def hook_fields(job: Job) -> dict[str, Any]:
         return {} if job.cancel_asked_at else old(job)
 
     old = endings.hook_fields

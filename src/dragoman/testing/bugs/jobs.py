@@ -9,6 +9,7 @@ from dragoman.core.jobs import Job, JobPart
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import PeerId
+from dragoman.model.target import Target
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -78,7 +79,7 @@ def hand_over_loses_the_client() -> Iterator[None]:
     """A forwarded job answers the worker that forwarded it."""
 
     def forward_part(
-        state: state.BrokerState, part: JobPart, event: JobForwarded, target: Any
+        state: state.BrokerState, part: JobPart, event: JobForwarded, target: Target
     ) -> None:
         part.job.client = PeerId(event.worker)
         old(state, part, event, target)

@@ -6,10 +6,13 @@ from typing import Any, Final
 
 from dragoman.core import dispatch, retries
 from dragoman.core.effects import SendCancel, SendPoll
+from dragoman.core.jobs import JobPart
 from dragoman.core.registry import RegisteredWorker
+from dragoman.dialects.base import Frames
 from dragoman.dialects.mesh import broker_side, sessions, wire
 from dragoman.dialects.mesh.neighbour import Neighbour
-from dragoman.model.retry import NO_RETRY
+from dragoman.model.retry import NO_RETRY, Retry
+from dragoman.model.terms import Terms
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -37,7 +40,9 @@ def broken_link_ends_its_jobs() -> Iterator[None]:
 def jobs_go_in_circles() -> Iterator[None]:
     """A broker gives a job back to one that the job has passed."""
 
-    def work(side: Any, source: Neighbour, got: wire.MeshEnvelope, now: float) -> list[Any]:
+    def work(
+        side: broker_side.MeshBrokerSide, source: Neighbour, got: wire.MeshEnvelope, now: float
+    ) -> object:
         message, path = got.message, got.message.terms.path
         others = [name for name in path if name != side.me]
         terms = type(message.terms)(**{**_fields(message.terms), "path": others})
@@ -74,7 +79,7 @@ def ended_jobs_not_stopped_after_a_cut() -> Iterator[None]:
 def deadlines_start_anew() -> Iterator[None]:
     """The next broker gives a job its whole time again."""
 
-    def write(terms: Any, timeout: Any, path: Any) -> wire.WorkTerms:
+    def write(terms: Terms, timeout: float | None, path: tuple[str, ...]) -> wire.WorkTerms:
         return old(terms, terms.timeout, path)
 
     old = wire.write_terms
@@ -99,7 +104,7 @@ def results_not_asked_for() -> Iterator[None]:
 def old_sessions_believed() -> Iterator[None]:
     """Work that lay in a broken connection is run, though its job went elsewhere meanwhile."""
 
-    def receive(side: Any, address: bytes, frames: Any, now: float) -> list[Any]:
+    def receive(side: sessions.MeshSessions, address: bytes, frames: Frames, now: float) -> object:
         if frames and frames[1].decode() in side.neighbours:
             found = side.neighbours[frames[1].decode()]
             message = wire.decode(frames).message
@@ -116,7 +121,7 @@ def old_sessions_believed() -> Iterator[None]:
 def failures_tried_again_by_both() -> Iterator[None]:
     """A broker repeats a job that the next one has tried as often as it may."""
 
-    def policy(part: Any, worker: Any) -> Any:
+    def policy(part: JobPart, worker: RegisteredWorker | None) -> Retry:
         return part.job.terms.retry or NO_RETRY
 
     with replaced(retries, "policy_of", policy):

@@ -104,7 +104,7 @@ def wall_clock_followed() -> Iterator[None]:
     """The broker's clock jumps with the wall clock while it runs."""
     walls: dict[int, Callable[[], float]] = {}
 
-    def begin(clock: Clock, at_least: float, wall: Callable[[], float], *rest: object) -> None:
+    def begin(clock: Clock, at_least: float, wall: Callable[[], float], *rest: Any) -> None:
         old(clock, at_least, wall, *rest)
         walls[id(clock)] = wall
 

@@ -8,6 +8,7 @@ from dragoman.core.events import JobSubmitted
 from dragoman.core.jobs import is_started
 from dragoman.core.state import BrokerState
 from dragoman.core.unique_jobs import UniqueJobs
+from dragoman.model.fault import Fault
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -17,7 +18,7 @@ BUGS: Final = Bugs()
 def unique_job_runs_twice() -> Iterator[None]:
     """A job that runs does not count as one that has its key."""
 
-    def duplicate(state: BrokerState, event: JobSubmitted) -> Any:
+    def duplicate(state: BrokerState, event: JobSubmitted) -> Fault | None:
         fault = old(state, event)
         unique = event.terms.unique
         if fault is None or unique is None:

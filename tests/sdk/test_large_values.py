@@ -253,6 +253,7 @@ def test_a_file_is_read_only_up_to_a_bound(broker: LocalBroker) -> None:
             client.portal.wait(_read(client, "nf://drop/five", 4))
 
 
+@pytest.mark.process
 def test_programs_load_values_up_to_their_bound(broker: LocalBroker, tmp_path: Path) -> None:
     small = LargeValues("nf://drop/values", above=100, largest=4999)
     with Client(broker.url("nfp"), large_values=small) as client:

@@ -21,7 +21,7 @@ def test_a_request_goes_to_a_worker_and_its_answer_comes_back(stage: Stage) -> N
     assert kinds(stage.tell(joined("w1"))) == ["joined"]
     asked = stage.tell(submitted("j1"))
     assert kinds(asked) == ["submitted", "dispatched"]
-    assert sends(asked) == ["dispatched -> c1", "SendWork -> w1"]
+    assert sends(asked) == ["SendWork -> w1", "dispatched -> c1"]
     work = next(e for e in asked if isinstance(e, SendWork))
     assert (work.job, work.attempt, work.body) == ("j1", 1, body("question"))
     answered = stage.tell(finished("w1", "j1"))

@@ -165,7 +165,7 @@ def test_what_cannot_be_delivered_is_an_event_of_the_next_turn() -> None:
     bench.turn(joined("w1"), submitted("j1", strict=False))
     assert bench.engine.next_due() == NOW + LONGEST_SLEEP
     bench.wire.outcome = Sent.FULL
-    assert kinds(bench.turn(submitted("j2", strict=False)))[-1] == "SendWork"
+    assert "SendWork" in kinds(bench.turn(submitted("j2", strict=False)))
     assert bench.engine.next_due() == 0.0
     bench.turn()
     bench.begin()
@@ -183,8 +183,7 @@ def test_a_request_that_the_ledger_cannot_give_ends_its_job_and_says_so(
     monkeypatch.setattr(bench.engine.archive, "with_request", fail)
     bench.turn(joined("w1", credit=2), submitted("j1"))
     bench.write()
-    sent = bench.wire.sent[-1]
-    assert isinstance(sent, SendWork)
+    sent = next(each for each in bench.wire.sent if isinstance(each, SendWork))
     lost = replace(sent, body=EMPTY, body_seq=1)
     bench.wire.sent.clear()
     bench.engine.carry_out([lost], NOW)
@@ -360,7 +359,7 @@ def test_the_effects_of_a_recovery_are_written_before_they_leave() -> None:
     effects += bench.engine.broker.handle(submitted("j1"), NOW)
     bench.engine.carry_out(effects, NOW)
     assert bench.wire.sent == []
-    assert isinstance(bench.write()[-1], SendWork)
+    assert "SendWork" in kinds(bench.write())
 
 
 HOOK = "https://hooks.example.org/"

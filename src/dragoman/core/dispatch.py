@@ -231,10 +231,11 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     if state.store.families.has_open(job.id):
         state.registry.note_children(worker, part, True)
     run_until = _run_until(state, part, worker)
-    if part.bound is None and part.attempt == 1:
-        state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
+    # The worker's message is written first: the client's notice must not delay the work.
     work = work_of(part, worker.peer, run_until, seq)
     state.out.append(replace(work, terms=_terms_left(state, part)) if worker.route else work)
+    if part.bound is None and part.attempt == 1:
+        state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
     part.request = None  # if the part is dispatched again, the ledger has it
 
 

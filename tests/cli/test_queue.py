@@ -54,6 +54,18 @@ def test_a_service_is_paused_and_resumed(run: Run) -> None:
     assert run("result", job)[1] == "1\n"
 
 
+def test_a_worker_is_drained_listed_and_undrained(run: Run) -> None:
+    (row,) = json.loads(run("workers", "--json")[1])
+    name = row["name"]
+    assert run("drain")[1] == "no drained workers\n"
+    assert run("drain", name, "--reason", "new disk")[0] == 0
+    job = run("submit", "math", "add", "1")[1].strip()
+    assert f"{name} is drained: new disk" in " ".join(run("why", job)[1].split())
+    assert name in run("drain")[1]
+    assert run("undrain", name)[0] == 0
+    assert run("result", job)[1] == "1\n"
+
+
 @pytest.mark.parametrize("verb", ["submit", "call"])
 def test_a_webhook_to_a_host_that_is_not_listed_is_refused(run: Run, verb: str) -> None:
     code, _, said = run(verb, "math", "add", "1", "--webhook", "https://elsewhere.example/done")

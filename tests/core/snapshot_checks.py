@@ -62,14 +62,15 @@ def assert_snapshots_suffice(records: Sequence[Record]) -> None:
 def recorded(store: JobStore) -> dict[str, Any]:
     """Return what a store holds, but for counts and what ticks repeat only in part."""
     totals, *jobs = write_snapshot(store)
-    schedules, dead, paused, (rules, _), uniques = totals.pop("queue")
+    schedules, dead, paused, (rules, _), uniques, drained = totals.pop("queue")
     del totals["counts"]
     names = [schedule[:2] for schedule in schedules]
     totals["joins"].sort()
     # Results of workers that hold no work are never asked for.
     holders = {part.peer for job in store.jobs.values() for part in job.open_parts()}
     totals["results"] = {p: seq for p, seq in totals["results"].items() if p in holders}
-    return {**totals, "queue": (names, sorted(dead), paused, rules, uniques), "jobs": jobs}
+    flow = paused, rules, uniques, drained
+    return {**totals, "queue": (names, sorted(dead), *flow), "jobs": jobs}
 
 
 def assert_needed_records_suffice(records: Sequence[Record]) -> None:

@@ -4,11 +4,11 @@ from tests.core.builders import Stage, body, finished, joined, left, submitted
 from tests.core.snapshot_checks import assert_needed_records_suffice
 from tests.core.test_snapshots import busy_stage
 
-from dragoman.core.events import Noted, ServiceLimited, ServicePaused
+from dragoman.core.events import Noted, ServiceLimited, ServicePaused, WorkerDrained
 from dragoman.core.limits import Limits
 from dragoman.core.needed_records import NeededRecords
 from dragoman.model.limit import NO_LIMIT, Limit
-from dragoman.model.names import PeerId, ServiceName
+from dragoman.model.names import PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 
 
@@ -63,6 +63,14 @@ def test_a_pause_is_needed_until_the_service_is_resumed() -> None:
     stage.tell(ServicePaused(ServiceName("a"), True, "broken"))
     assert needed(stage) == [("paused", "")]
     stage.tell(ServicePaused(ServiceName("a"), False))
+    assert needed(stage) == []
+
+
+def test_a_drain_is_needed_until_the_worker_is_undrained() -> None:
+    stage = Stage()
+    stage.tell(WorkerDrained(WorkerName("w1"), True, "new disk"))
+    assert needed(stage) == [("drained", "")]
+    stage.tell(WorkerDrained(WorkerName("w1"), False))
     assert needed(stage) == []
 
 

@@ -1,18 +1,30 @@
-"""Schedules, dead letters and paused services: events in, effects out."""
+"""Schedules, dead letters, paused services, drained workers: events in, effects out."""
 
 import pytest
-from tests.core.builders import Stage, final, finished, given, joined, kinds, left, submitted
+from tests.core.builders import (
+    Stage,
+    final,
+    finished,
+    given,
+    joined,
+    kinds,
+    left,
+    peer,
+    submitted,
+)
 
 from dragoman.core.events import (
     DeadLetterDropped,
+    ResourcesDeclared,
     ScheduleDeclared,
     ScheduleTicked,
     ServicePaused,
+    WorkerDrained,
 )
 from dragoman.core.needed_records import NeededRecords
-from dragoman.core.why import Reason
+from dragoman.core.why import Reason, why
 from dragoman.model.fault import FaultCode
-from dragoman.model.names import JobId, ServiceName
+from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.retry import Retry
 from dragoman.model.schedule import Schedule
 
@@ -108,3 +120,66 @@ def test_running_jobs_of_a_paused_service_go_on(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1"), paused())
     (reply,) = final(stage.tell(finished("w1", "j1")))
     assert reply.fault is None
+
+
+def drained(is_drained: bool = True, name: str = "w1") -> WorkerDrained:
+    return WorkerDrained(WorkerName(name), is_drained, "new disk")
+
+
+@pytest.mark.parametrize("target", ["any", "all", "w1"])
+def test_a_drained_worker_gets_nothing_until_it_is_undrained(stage: Stage, target: str) -> None:
+    stage.tell(joined("w1"), drained())
+    assert given(stage.tell(submitted("j1", target=target))) == []
+    assert stage.why() is Reason.DRAINED
+    stage.tell(left("w1"), joined("w1"))
+    assert given(stage.tell(joined("w1"))) == []
+    stage.restart()
+    assert given(stage.tell(joined("w1"))) == []
+    effects = stage.tell(drained(False))
+    assert given(effects) == [("j1", "w1", 1)]
+    assert kinds(effects)[0] == "undrained"
+    assert kinds(stage.tell(drained(False))) == []
+
+
+def test_a_drained_worker_finishes_what_it_holds_and_stays(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1"), drained())
+    assert stage.why() is Reason.RUNNING
+    (reply,) = final(stage.tell(finished("w1", "j1"), submitted("j2")))
+    assert reply.fault is None
+    assert peer("w1") in stage.broker.state.registry.workers
+    assert given(stage.tell(joined("w2"))) == [("j2", "w2", 1)]
+
+
+def test_a_worker_is_drained_before_it_registers_and_by_its_name_only(stage: Stage) -> None:
+    stage.tell(drained(), joined("w1"), joined("w2"))
+    assert given(stage.tell(submitted("j1"))) == [("j1", "w2", 1)]
+
+
+def test_a_job_for_all_workers_skips_drained_ones(stage: Stage) -> None:
+    stage.tell(joined("w1"), joined("w2"), drained())
+    assert given(stage.tell(submitted("j1", target="all"))) == [("j1", "w2", 1)]
+
+
+def test_why_names_the_drained_workers_and_what_to_do(stage: Stage) -> None:
+    stage.tell(joined("w1"), drained(), submitted("j1"))
+    found = why(stage.broker.state, JobId("j1"))
+    assert "w1 is drained: new disk; `dragoman undrain w1`" in found.words
+    assert [each.standing for each in found.candidates] == ["drained"]
+    stage.tell(joined("w2"), drained(name="w2"), submitted("j2"))
+    assert "all 2 workers" in why(stage.broker.state, JobId("j2")).words
+
+
+def test_resources_of_a_drained_worker_move_and_return(stage: Stage) -> None:
+    stage.tell(joined("w1"), joined("w2"), ResourcesDeclared(ServiceName("a"), ("r1", "r2"), 1))
+    stage.wait(9.0)
+    owners = stage.broker.state.registry.owners
+    before = {name: list(each) for name, each in owners.items()}
+    assert [peer("w1")] in before.values()
+    stage.tell(drained())
+    stage.wait(9.0)
+    assert {one for each in owners.values() for one in each} == {peer("w2")}
+    sent = given(stage.tell(submitted("j1", target="resource:r1,r2")))
+    assert sent == [("j1", "w2", 1)]
+    stage.tell(drained(False))
+    stage.wait(9.0)
+    assert {name: list(each) for name, each in owners.items()} == before

@@ -1,9 +1,9 @@
 from tests.core.builders import Stage, joined, left, submitted
 
 from dragoman.core import queue_state
-from dragoman.core.events import ScheduleDeclared, ServicePaused
+from dragoman.core.events import ScheduleDeclared, ServicePaused, WorkerDrained
 from dragoman.core.queue_state import QueueState
-from dragoman.model.names import ServiceName
+from dragoman.model.names import ServiceName, WorkerName
 from dragoman.model.schedule import Schedule
 
 
@@ -11,11 +11,13 @@ def test_the_state_reads_back_from_its_rows(stage: Stage) -> None:
     stage.tell(
         ScheduleDeclared("s", Schedule("s", "a", every=5)),
         ServicePaused(ServiceName("b"), True, "why not"),
+        WorkerDrained(WorkerName("w2"), True, "new disk"),
         *(joined("w1"), submitted("j1", max_attempts=1), left("w1")),
     )
     queue = stage.broker.state.store.queue
     assert QueueState.of_rows(queue.rows()).as_recorded() == queue.as_recorded()
     assert list(queue.dead) == ["j1"]
+    assert queue.drained == {"w2": "new disk"}
 
 
 def test_the_oldest_dead_letter_goes_first(stage: Stage) -> None:

@@ -8,11 +8,11 @@ import pytest
 from tests.core.builders import Stage, finished, forwarded, joined, left, submitted
 from tests.core.snapshot_checks import assert_snapshots_suffice, decoded, encoded
 
-from dragoman.core.events import ScheduleDeclared, ScheduleTicked, ServicePaused
+from dragoman.core.events import ScheduleDeclared, ScheduleTicked, ServicePaused, WorkerDrained
 from dragoman.core.recovery import fold, forget_old, resume
 from dragoman.core.snapshots import FOLD_VERSION, read_snapshot, write_snapshot
 from dragoman.model.fault import FaultCode
-from dragoman.model.names import JobId, ServiceName
+from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
 from dragoman.model.retry import Retry
 from dragoman.model.schedule import Schedule
@@ -39,6 +39,7 @@ def busy_stage() -> Stage:
         left("w1"),
         submitted("queued", "c"),
         ServicePaused(ServiceName("c"), True, "broken"),
+        WorkerDrained(WorkerName("w1"), True, "new disk"),
         ScheduleDeclared("tick", Schedule("tick", "a", every=5)),
         ScheduleTicked("tick", 1005, submitted("ticked")),
         submitted("dead", "b", max_attempts=1),
@@ -135,7 +136,8 @@ def test_a_change_of_the_fold_needs_a_new_version() -> None:
         {"kind": Kind.DISPATCHED, "job": "j2", "attempt": 1} | w1,
         {"kind": Kind.ENDED, "job": "j2", "state": "failed", "fault": "task_failed"} | w1,
         {"kind": Kind.RESULT_FORGOTTEN, "job": "j2"},
+        {"kind": Kind.DRAINED, "detail": "new disk"} | w1,
     ]
     records = [Record(seq, float(seq), **fields) for seq, fields in enumerate(told, 1)]
     rows = b"".join(encoded(write_snapshot(fold(records))))
-    assert (FOLD_VERSION, crc32(rows)) == (9, 2_574_643_319)
+    assert (FOLD_VERSION, crc32(rows)) == (10, 1_200_809_236)

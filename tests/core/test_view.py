@@ -12,10 +12,10 @@ from tests.core.builders import (
 )
 
 from dragoman.core import view
-from dragoman.core.events import DrainRequested
+from dragoman.core.events import DrainRequested, WorkerDrained
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, WorkerName
 
 
 def test_a_service_is_shown_with_its_workers_and_what_waits(stage: Stage) -> None:
@@ -31,8 +31,10 @@ def test_a_worker_is_shown_with_its_standing(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1"), joined("w2"), submitted("j2"), joined("w3"))
     stage.tell(submitted("j3"), joined("w4"))
     stage.tell(left("w1", grace=9.0), DrainRequested(peer("w2")), undelivered("w3", "j3"))
+    stage.tell(joined("w5"), WorkerDrained(WorkerName("w5"), True))
     standing = {row.name: row.status for row in view.workers(stage.broker.state)}
-    assert standing == {"w1": "away", "w2": "draining", "w3": "blocked", "w4": "alive"}
+    shown = {"w1": "away", "w2": "draining", "w3": "blocked", "w4": "alive", "w5": "drained"}
+    assert standing == shown
 
 
 def test_a_worker_is_shown_with_its_labels(stage: Stage) -> None:

@@ -14,12 +14,12 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.events import ReplyKind, ResourcesDeclared, ServicePaused
+from dragoman.core.events import ReplyKind, ResourcesDeclared, ServicePaused, WorkerDrained
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import Capacity
 from dragoman.model.fault import FaultCode
 from dragoman.model.limit import Limit
-from dragoman.model.names import JobId, ServiceName
+from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.parent import Parent
 
 
@@ -57,6 +57,10 @@ def delayed(stage: Stage) -> None:
 
 def paused(stage: Stage) -> None:
     stage.tell(ServicePaused(ServiceName("a"), True), joined("w1"), submitted("j1"))
+
+
+def drained(stage: Stage) -> None:
+    stage.tell(joined("w1"), WorkerDrained(WorkerName("w1"), True), submitted("j1"))
 
 
 def limited(stage: Stage) -> None:
@@ -115,6 +119,7 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
     Reason.UNKNOWN: unknown,
     Reason.DELAYED: delayed,
     Reason.PAUSED: paused,
+    Reason.DRAINED: drained,
     Reason.LIMITED: limited,
     Reason.NO_SERVICE: no_service,
     Reason.NO_MATCH: no_match,

@@ -3,7 +3,13 @@
 from typing import Any
 
 from dragoman.core.broker import Broker
-from dragoman.core.events import DrainRequested, JobSubmitted, ServicePaused, WorkerJoined
+from dragoman.core.events import (
+    DrainRequested,
+    JobSubmitted,
+    ServicePaused,
+    WorkerDrained,
+    WorkerJoined,
+)
 from dragoman.dialects.mesh.wire import Offer
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
@@ -54,6 +60,10 @@ def test_built_in_paused_and_draining_ones_are_not_offered() -> None:
     assert [offer.service for offer in site.offers()] == ["math"]
     assert site.view.is_own("mmi")
     assert not site.view.is_own("math")
+    site.broker.handle(WorkerDrained(WorkerName("w1"), True), 2.0)
+    assert site.offers() == ()
+    site.broker.handle(WorkerDrained(WorkerName("w1"), False), 2.0)
+    assert [offer.service for offer in site.offers()] == ["math"]
     site.broker.handle(DrainRequested(), 3.0)
     assert site.offers() == ()
 

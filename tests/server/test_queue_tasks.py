@@ -1,4 +1,4 @@
-"""Schedules, dead letters and paused services on a real broker, over its management."""
+"""Schedules, dead letters, pauses and drains on a real broker, over its management."""
 
 import json
 import time
@@ -39,8 +39,8 @@ def get(broker: LocalBroker, what: str) -> list[dict[str, Any]]:
         return found
 
 
-def worker_of(broker: LocalBroker) -> Worker:
-    worker = Worker(broker.url("nfp"), "mail", own_process_beats=False)
+def worker_of(broker: LocalBroker, name: str = "mail-1") -> Worker:
+    worker = Worker(broker.url("nfp"), "mail", name=name, own_process_beats=False)
     worker.is_broken = True  # type: ignore[attr-defined]
 
     @worker.task
@@ -135,4 +135,32 @@ def test_a_paused_service_waits_over_a_restart_of_the_broker(data: Path) -> None
             assert found["reason"] == "paused"
             assert "maintenance" in found["words"]
             Flow(client).resume("mail")
+            assert client.job(job).result(20) == "sent to ada"
+
+
+def test_a_drained_worker_stays_drained_until_it_is_undrained(data: Path) -> None:
+    with LocalBroker("nfp", data=data) as broker, Client(broker.url("nfp")) as client:
+        flow, worker = Flow(client), worker_of(broker)
+        worker.is_broken = False  # type: ignore[attr-defined]
+        with worker:
+            flow.drain(worker.name, "new disk")
+            flow.drain(worker.name)
+            job = client.options(timeout=60).submit("mail", "send", "ada").id
+            found = client.options(timeout=20).call("mmi.service.broker", "why", job)
+            assert (found["reason"], found["worker"]) == ("drained", worker.name)
+            with pytest.raises(JobFailed, match="there is no worker 'nobody'"):
+                flow.drain("nobody")
+            with pytest.raises(JobFailed, match="is not drained"):
+                flow.undrain("nobody")
+        name = worker.name
+    with LocalBroker("nfp", data=data) as broker, Client(broker.url("nfp")) as client:
+        ask = client.options(timeout=20)
+        (row,) = ask.call("mmi.service.broker", "list_drained")
+        assert row == {"worker": name, "reason": "new disk", "holding": 0, "is_here": False}
+        worker = worker_of(broker, name)
+        worker.is_broken = False  # type: ignore[attr-defined]
+        with worker:
+            (shown,) = ask.call("mmi.service.broker", "list_workers")
+            assert (shown["name"], shown["status"]) == (name, "drained")
+            Flow(client).undrain(name)
             assert client.job(job).result(20) == "sent to ada"

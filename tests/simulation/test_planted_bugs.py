@@ -11,7 +11,7 @@ pytestmark = pytest.mark.sim
 #: from 1 on may take longer than the time limit of a test.
 RARE = {
     "early_absence": 24,
-    "forgotten_cancel": 10,
+    "forgotten_cancel": 19,
     "paused_service_is_dispatched": 199,
     "retry_after_cancel": 62,
     "stuck_behind_a_refused_job": 5,

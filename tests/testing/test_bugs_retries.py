@@ -7,9 +7,9 @@ import pytest
 from tests.core.builders import Stage, cancelled, finished, given, joined, kinds, submitted
 from tests.testing.promises import around
 
-from dragoman.core.events import ScheduleDeclared, ScheduleTicked, ServicePaused
+from dragoman.core.events import ScheduleDeclared, ScheduleTicked, ServicePaused, WorkerDrained
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import ServiceName
+from dragoman.model.names import ServiceName, WorkerName
 from dragoman.model.retry import Retry, try_again_text
 from dragoman.model.schedule import Schedule
 from dragoman.testing.bugs.retries import BUGS
@@ -52,6 +52,11 @@ def a_paused_service_waits(stage: Stage) -> bool:
     return given(stage.tell(submitted("j1"))) == []
 
 
+def a_drained_worker_stays_drained(stage: Stage) -> bool:
+    stage.tell(joined("w1"), WorkerDrained(WorkerName("w1"), True), joined("w1"))
+    return given(stage.tell(submitted("j1"))) == []
+
+
 def fails(stage: Stage, seconds: float = 3.0) -> list[str]:
     fault = Fault(FAILED, try_again_text(seconds, "busy"))
     return kinds(stage.tell(replace(finished("w1", "j1"), fault=fault)))
@@ -84,6 +89,7 @@ STORIES: dict[str, Callable[[Stage], bool]] = {
     "try_again_does_not_count": a_try_counts_as_a_failure,
     "try_again_ends_the_job": a_try_that_is_left_is_used,
     "paused_service_is_dispatched": a_paused_service_waits,
+    "drain_ends_with_the_session": a_drained_worker_stays_drained,
 }
 
 

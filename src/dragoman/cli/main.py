@@ -77,7 +77,7 @@ app.command("worker")(worker.worker)
 app.command("spark-worker")(spark.spark_worker)
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why, jobs.forget),
-    *(queue.pause, queue.resume),
+    *(queue.pause, queue.resume, queue.drain, queue.undrain),
     *(listings.services, listings.workers, listings.clients, listings.jobs, listings.events),
 )
 app.add_typer(queue.schedule_app, name="schedule")

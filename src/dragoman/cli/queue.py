@@ -194,6 +194,26 @@ def resume(
     print_rows([ask_broker(url, "resume_service", service)], as_json, "")
 
 
+def drain(
+    worker: str = typer.Argument("", help="The worker's name. Without one: list the drained."),
+    reason: str = typer.Option("", help="For people who ask why."),
+    url: str = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Give a worker no more jobs until it is undrained. It finishes what it holds."""
+    if worker:
+        print_rows([ask_broker(url, "drain_worker", worker, reason)], as_json, "")
+    else:
+        print_rows(ask_broker(url, "list_drained"), as_json, "no drained workers")
+
+
+def undrain(
+    worker: str = typer.Argument(help="The worker's name."), url: str = URL, as_json: bool = AS_JSON
+) -> None:
+    """Give a drained worker jobs again."""
+    print_rows([ask_broker(url, "undrain_worker", worker)], as_json, "")
+
+
 def _print_job(found: dict[str, object], as_json: bool) -> None:
     if as_json:
         print_json(found)

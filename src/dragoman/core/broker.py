@@ -36,6 +36,7 @@ from dragoman.core.events import (
     ServiceLimited,
     ServicePaused,
     TimeAdvanced,
+    WorkerDrained,
     WorkerJoined,
 )
 from dragoman.core.invariants import check
@@ -49,6 +50,7 @@ from dragoman.core.queue_control import (
     schedule_ticked,
     service_limited,
     service_paused,
+    worker_drained,
 )
 from dragoman.core.replies import job_forwarded, reply_received
 from dragoman.core.state import BrokerState, dialect_of
@@ -139,6 +141,7 @@ HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     ResultForgotten: result_forgotten,
     DeadLetterDropped: dead_letter_dropped,
     ServicePaused: service_paused,
+    WorkerDrained: worker_drained,
     ServiceLimited: service_limited,
     Noted: noted,
     EventDenied: event_denied,

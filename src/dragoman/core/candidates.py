@@ -22,7 +22,7 @@ class Candidate:
     """A worker that was offered the job or could be, and why it does not run it."""
 
     worker: str
-    #: refused, lacks_capacity, full, busy, unreachable, draining, free or gone
+    #: refused, lacks_capacity, full, busy, unreachable, drained, draining, free or gone
     standing: str
     detail: str = ""
 
@@ -49,6 +49,8 @@ def _standing(worker: RegisteredWorker, part: JobPart) -> Candidate:
     if not worker.fits(needs) and capacity is not None:
         free = format_capacity(capacity.minus(worker.used))
         return Candidate(name, "full", f"has {free} free; the job needs {format_capacity(needs)}")
+    if worker.is_drained:
+        return Candidate(name, "drained", f"`dragoman undrain {name}` lets it get jobs again")
     if worker.is_draining:
         return Candidate(name, "draining", "is draining and gets no more jobs")
     if worker.is_blocked:

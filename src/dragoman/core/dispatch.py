@@ -392,7 +392,8 @@ def _targeted(
     registry = state.registry
     if isinstance(target, AllWorkers):
         # A broker runs a job on one of its workers, which is not all of them.
-        return [w for w in registry.members(service) if not w.route]
+        found = [w for w in registry.members(service) if not w.route]
+        return [w for w in found if not w.is_drained] or found
     if isinstance(target, Named):
         # A name matches a worker of any service, if this service has workers at all.
         is_served = any(True for _ in registry.members(service))
@@ -418,7 +419,7 @@ def owner_of(state: BrokerState, service: ServiceName, resource: str) -> Registe
     """Return the least loaded owner of a resource that serves this service."""
     found = state.registry.owners.get(resource, {}).values()
     able = [w for w in found if service in (*w.services, EVERY_SERVICE)]
-    return min(able, key=lambda w: (len(w.held), w.used_at)) if able else None
+    return min(able, key=lambda w: (w.is_drained, len(w.held), w.used_at)) if able else None
 
 
 def can_serve(

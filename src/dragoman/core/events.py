@@ -270,6 +270,16 @@ class ServicePaused:
 
 
 @value
+class WorkerDrained:
+    """An operator drained the workers of a name, or undrained them."""
+
+    worker: WorkerName
+    is_drained: bool
+    reason: str = ""
+    principal: Principal = ANONYMOUS
+
+
+@value
 class ServiceLimited:
     """The settings or an operator set the limit of a service or one of its tasks."""
 
@@ -345,6 +355,7 @@ Event = (
     | DeadLetterDropped
     | ResultForgotten
     | ServicePaused
+    | WorkerDrained
     | ServiceLimited
     | Noted
     | EventDenied

@@ -136,6 +136,8 @@ def _check_holders(state: BrokerState) -> None:
         assert worker.parents == parents, f"{worker.peer}: its parents are miscounted"
         beats = _runs(worker.lease_timer) and _runs(worker.beat_timer)
         assert beats == (worker.beat_every is not None), f"{worker.peer}: beats"
+        is_drained = worker.name in state.store.queue.drained
+        assert worker.is_drained == is_drained, f"{worker.peer}: drained"
     live = {p: w.name for p, w in state.registry.workers.items()}
     assert live == state.store.sessions, "the recorded worker sessions differ"
 

@@ -58,7 +58,7 @@ class JobStore:
         self.peer_states: dict[PeerId, int] = {}
         #: Worker -> position of its last result, until it leaves.
         self.results: dict[PeerId, int] = {}
-        #: Schedules, dead letters, paused services.
+        #: Schedules, dead letters, paused services, drained workers.
         self.queue = QueueState()
         self.last_seq = 0
         self.last_at = 0.0
@@ -354,6 +354,8 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.PAUSED: lambda store, record: store.queue.paused_service(record),
     Kind.LIMITED: lambda store, record: store.queue.limits.limited(record),
     Kind.RESUMED: lambda store, record: store.queue.resumed_service(record),
+    Kind.DRAINED: lambda store, record: store.queue.drained_worker(record),
+    Kind.UNDRAINED: lambda store, record: store.queue.undrained_worker(record),
 }
 #: What a record says beside what it says of its job.
 _STEPS_WITHOUT_JOB: Final[dict[str, Callable[[JobStore, Record], None]]] = {

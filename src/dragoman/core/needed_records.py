@@ -1,8 +1,8 @@
 """Which records a later start still needs. Retention removes others, however old these are.
 
 A start without a snapshot replays the needed records and then all newer ones. The result has the
-same jobs, dead letters, schedules, rules of limits, sessions and states of peers as a replay of
-everything. Tokens that forgotten jobs spent are not needed: they have long come back.
+same jobs, dead letters, schedules, pauses, drains, rules of limits, sessions and states of peers as
+a replay of everything. Tokens that forgotten jobs spent are not needed: they have long come back.
 """
 
 from collections.abc import Iterator
@@ -29,6 +29,8 @@ class NeededRecords:
             return True
         if record.kind == Kind.PAUSED:
             return record.service in self._queue.paused
+        if record.kind == Kind.DRAINED:
+            return record.worker in self._queue.drained
         if record.kind == Kind.FORGOTTEN:
             return ServiceName(record.service) in self._memoised
         # A tick names its job, and says something of its schedule only.

@@ -22,7 +22,7 @@ def resources_declared(state: BrokerState, event: ResourcesDeclared) -> None:
     if share is None:
         share = state.distributions[event.service] = Distribution((), event.replicas)
         for worker in state.registry.members(event.service):
-            if not worker.is_builtin:
+            if not (worker.is_builtin or worker.is_drained):
                 share.join(worker.peer, worker.name, weight_of(worker))
     _carry_out(state, event.service, share.declare(event.names, event.replicas))
     if not len(share):
@@ -38,11 +38,11 @@ def weight_of(worker: RegisteredWorker) -> float:
 
 
 def join_distributions(state: BrokerState, worker: RegisteredWorker) -> None:
-    """Give resources to a worker that joined or changed its services."""
+    """Give resources to a worker that joined or changed its services. A drained one gets none."""
     if worker.is_builtin:
         return
     for service, share in list(state.distributions.items()):
-        if service in worker.services:
+        if service in worker.services and not worker.is_drained:
             moves = share.join(worker.peer, worker.name, weight_of(worker))
         else:
             moves = _given_up(share, worker.peer)

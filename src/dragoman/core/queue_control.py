@@ -1,8 +1,11 @@
-"""Schedules, dead letters, paused and limited services: what operators and the clock ask for."""
+"""Schedules, dead letters, paused and limited services, drained workers.
+
+What operators and the clock ask for.
+"""
 
 from dataclasses import replace
 
-from dragoman.core.dispatch import fill_worker
+from dragoman.core.dispatch import bind_waiting_jobs, fill_worker
 from dragoman.core.events import (
     DeadLetterDropped,
     ResultForgotten,
@@ -10,8 +13,11 @@ from dragoman.core.events import (
     ScheduleTicked,
     ServiceLimited,
     ServicePaused,
+    WorkerDrained,
 )
 from dragoman.core.limit_state import rule_name
+from dragoman.core.ownership import join_distributions
+from dragoman.core.rebinding import rebind_from_departed
 from dragoman.core.state import BrokerState
 from dragoman.core.submissions import job_submitted
 from dragoman.model.limit import NO_LIMIT, limit_text
@@ -95,6 +101,27 @@ def service_paused(state: BrokerState, event: ServicePaused) -> None:
     state.record(kind, service=event.service, detail=event.reason, principal=event.principal)
     if not event.is_paused:
         _fill_workers(state)
+
+
+def worker_drained(state: BrokerState, event: WorkerDrained) -> None:
+    """Give the workers of a name no more jobs, or jobs again. What they hold goes on.
+
+    Their sessions stay. So does the drain: it applies to each later registration of the name.
+    """
+    if event.is_drained == (event.worker in state.store.queue.drained):
+        return
+    kind = Kind.DRAINED if event.is_drained else Kind.UNDRAINED
+    state.record(kind, worker=event.worker, detail=event.reason, principal=event.principal)
+    for worker in state.registry.named(event.worker):
+        worker.is_drained = event.is_drained
+        state.registry.refresh(worker)
+        if state.distributions:
+            join_distributions(state, worker)
+        if not worker.is_drained:
+            if state.distributions or worker.resources:
+                rebind_from_departed(state)
+            fill_worker(state, worker)
+            bind_waiting_jobs(state, worker)
 
 
 def _fill_workers(state: BrokerState) -> None:

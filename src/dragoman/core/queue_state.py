@@ -1,4 +1,4 @@
-"""What the records say of schedules, dead letters, pauses, limits and unique keys.
+"""What the records say of schedules, dead letters, pauses, drains, limits and unique keys.
 
 Part of the fold. `JobStore` applies records to it; nothing else changes it.
 """
@@ -10,7 +10,7 @@ from dragoman.core.jobs import Job
 from dragoman.core.limit_state import LimitState
 from dragoman.core.unique_jobs import UniqueJobs
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, ServiceName
+from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.record import Record
 from dragoman.model.schedule import Schedule, read_schedule, schedule_text
 from dragoman.model.value import value
@@ -64,6 +64,8 @@ class QueueState:
         self.schedules: dict[str, ScheduleState] = {}
         self.dead: dict[JobId, DeadLetter] = {}
         self.paused: dict[ServiceName, str] = {}
+        #: The names of drained workers, with the reason.
+        self.drained: dict[WorkerName, str] = {}
         self.limits = LimitState()
         self.uniques = UniqueJobs()
 
@@ -122,6 +124,14 @@ class QueueState:
         """Apply a `resumed` record."""
         self.paused.pop(ServiceName(record.service), None)
 
+    def drained_worker(self, record: Record) -> None:
+        """Apply a `drained` record."""
+        self.drained[WorkerName(record.worker)] = record.detail
+
+    def undrained_worker(self, record: Record) -> None:
+        """Apply an `undrained` record."""
+        self.drained.pop(WorkerName(record.worker), None)
+
     def rows(self) -> list[object]:
         """Return everything as plain values, for a snapshot."""
         schedules = [
@@ -129,7 +139,8 @@ class QueueState:
             for s in self.schedules.values()
         ]
         dead = [[getattr(d, name) for name in _LETTER] for d in self.dead.values()]
-        return [schedules, dead, dict(self.paused), self.limits.rows(), self.uniques.rows()]
+        flow = dict(self.paused), self.limits.rows(), self.uniques.rows(), dict(self.drained)
+        return [schedules, dead, *flow]
 
     @classmethod
     def of_rows(cls, rows: list[Any]) -> "QueueState":
@@ -145,6 +156,7 @@ class QueueState:
         state.paused = rows[2]
         state.limits = LimitState.of_rows(rows[3])
         state.uniques = UniqueJobs.of_rows(rows[4])
+        state.drained = rows[5]
         return state
 
     def as_recorded(self) -> tuple[object, ...]:
@@ -153,4 +165,4 @@ class QueueState:
             name: (s.schedule, s.last_tick, s.last_job, s.skipped, s.since)
             for name, s in self.schedules.items()
         }
-        return ticks, dict(self.dead), dict(self.paused)
+        return ticks, dict(self.dead), dict(self.paused), dict(self.drained)

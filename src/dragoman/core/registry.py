@@ -40,7 +40,10 @@ class RegisteredWorker:
         self.used_at = 0
         self.beats = 0
         self.beats_sent = 0
+        #: Its session ends when it holds nothing.
         self.is_draining = False
+        #: An operator drained its name: it stays, and gets no jobs until it is undrained.
+        self.is_drained = False
         #: A message could not be delivered; cleared by its next message.
         self.is_blocked = False
         #: The transport reported that its connection is gone.
@@ -88,7 +91,7 @@ class RegisteredWorker:
     @property
     def has_room(self) -> bool:
         """Whether it may get a job now."""
-        if self.is_draining or self.is_blocked:
+        if self.is_draining or self.is_drained or self.is_blocked:
             return False
         if self.credit is None:
             return True

@@ -25,7 +25,7 @@ from dragoman.model.terms import Terms, read_terms, terms_text
 
 #: Raise it when a record means something else to the fold, or when rows change. A snapshot with
 #: another number is ignored, and all records are replayed.
-FOLD_VERSION: Final = 9
+FOLD_VERSION: Final = 10
 #: Jobs in one row: enough to be fast, few enough to be read piece by piece.
 _BLOCK: Final = 2000
 

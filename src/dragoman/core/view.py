@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 
 from dragoman.core.effects import JobStatus
 from dragoman.core.jobs import Job
+from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState, status_of
 from dragoman.model.job import JobState
 from dragoman.model.labels import own_labels
@@ -169,7 +170,7 @@ def workers(state: BrokerState) -> list[WorkerRow]:
             w.peer,
             w.dialect,
             w.services,
-            "draining" if w.is_draining else "blocked" if w.is_blocked else status,
+            _standing(w, status),
             len(w.held),
             w.credit,
             w.beats,
@@ -181,6 +182,14 @@ def workers(state: BrokerState) -> list[WorkerRow]:
         )
         for w, status in found
     ]
+
+
+def _standing(worker: RegisteredWorker, status: str) -> str:
+    if status == "away":
+        return status
+    if worker.is_drained:
+        return "drained"
+    return "draining" if worker.is_draining else "blocked" if worker.is_blocked else status
 
 
 def clients(state: BrokerState) -> list[ClientRow]:

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     UNKNOWN = "unknown"  #: never seen, or its retention is over
     DELAYED = "delayed"  #: it may not start yet
     PAUSED = "paused"  #: an operator paused the service
+    DRAINED = "drained"  #: an operator drained every worker that could take it
     NO_SERVICE = "no_service"  #: no worker offers the service
     NO_MATCH = "no_match"  #: the service has workers, but none matches the target
     NO_CAPACITY = "no_capacity"  #: no worker has the capacity that the job needs
@@ -136,6 +137,8 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
         return Why(Reason.MOVING, f"its resource is moving to {part.bound}", part.bound or "")
     able = _able(state, part)
     needs, asked = job.terms.needs, candidates(state, part, able)
+    if able and all(w.is_drained for w in able):
+        return Why(Reason.DRAINED, _drained(state, able), able[0].name, asked)
     if not any(w.capacity is None or w.capacity.holds(needs) for w in able):
         words = f"no worker of {part.service} has {format_capacity(needs)}"
         return Why(Reason.NO_CAPACITY, words, candidates=asked)
@@ -154,6 +157,16 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
     ahead = state.queues.of(part.service).jobs - 1
     words = f"all {len(able)} workers are busy; {ahead} other jobs wait for {part.service}"
     return Why(Reason.ALL_BUSY, words, candidates=asked)
+
+
+def _drained(state: BrokerState, able: list[RegisteredWorker]) -> str:
+    """Say which workers are drained, why, and how to go on."""
+    names = sorted({w.name for w in able})
+    reason = state.store.queue.drained.get(names[0], "")
+    words = f"{names[0]} is drained" + (f": {reason}" if reason else "")
+    if len(names) > 1:
+        words = f"all {len(names)} workers that could take it are drained"
+    return f"{words}; `dragoman undrain {names[0]}` lets it get jobs again"
 
 
 def limit_reached(state: BrokerState, part: JobPart) -> str | None:

@@ -37,6 +37,7 @@ def worker_joined(state: BrokerState, event: WorkerJoined) -> None:
         worker.offer(event)
     worker.seen_at = state.now
     worker.is_blocked = worker.is_draining = worker.is_gone = False
+    worker.is_drained = worker.name in state.store.queue.drained
     has_open = state.store.families.has_open
     worker.parents = {key for key, part in worker.held.items() if has_open(part.job.id)}
     state.registry.add(worker)

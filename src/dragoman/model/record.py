@@ -76,6 +76,8 @@ class Kind(StrEnum):
     NOTIFIED = "notified"  #: the webhook of `job` was delivered or given up; `detail` says which
     RESULT_FORGOTTEN = "result_forgotten"  #: the result of `job` is given out no more
     RESUMED = "resumed"  #: jobs of `service` are dispatched again
+    DRAINED = "drained"  #: workers named `worker` get no jobs until they are undrained
+    UNDRAINED = "undrained"  #: workers named `worker` get jobs again
 
 
 @value

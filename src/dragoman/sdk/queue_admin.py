@@ -80,7 +80,7 @@ class DeadLetters(_Managed):
 
 
 class Flow(_Managed):
-    """The flow of services."""
+    """The flow of jobs to services and workers."""
 
     def pause(self, service: str, reason: str = "") -> None:
         """Dispatch no jobs of a service until it is resumed. Running jobs go on."""
@@ -89,3 +89,11 @@ class Flow(_Managed):
     def resume(self, service: str) -> None:
         """Dispatch the jobs of a service again."""
         self._ask("resume_service", service)
+
+    def drain(self, worker: str, reason: str = "") -> None:
+        """Give a worker no more jobs until it is undrained. It finishes what it holds."""
+        self._ask("drain_worker", worker, reason)
+
+    def undrain(self, worker: str) -> None:
+        """Give a drained worker jobs again."""
+        self._ask("undrain_worker", worker)

@@ -65,7 +65,10 @@ _VIEW_TASKS: Final = {
     "metrics": "show_totals",
     "overview": "show_totals",
     "resources": "show_resources",
-    **{task: task for task in ("disconnect", "approve_node", "approve_key", "revoke_key")},
+    **{
+        task: task
+        for task in ("disconnect", "drain_worker", "approve_node", "approve_key", "revoke_key")
+    },
 }
 #: Views that need another verb than management. Records are of every service.
 _VIEW_REQUESTS: Final = {

@@ -31,7 +31,12 @@ from dragoman.transports.zmtp import MAX_FRAME, Router
 NAME_FILE: Final = "broker-name"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Records after which the offers may have changed.
-_NEWS: Final = frozenset({Kind.JOINED, Kind.LEFT, Kind.RESYNCED, Kind.PAUSED, Kind.RESUMED})
+_NEWS: Final = frozenset(
+    {
+        *(Kind.JOINED, Kind.LEFT, Kind.RESYNCED),
+        *(Kind.PAUSED, Kind.RESUMED, Kind.DRAINED, Kind.UNDRAINED),
+    }
+)
 #: Seconds that another broker may take to say why a job is in its state.
 _ANSWER_WITHIN: Final = 2.0
 

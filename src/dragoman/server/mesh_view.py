@@ -38,7 +38,7 @@ class RegistryView:
         return tuple(offer for offer in found if offer is not None)
 
     def _offer(self, service: str, workers: Iterable[RegisteredWorker], to: str) -> Offer | None:
-        able = [w for w in workers if not (w.is_builtin or w.is_draining)]
+        able = [w for w in workers if not (w.is_builtin or w.is_draining or w.is_drained)]
         own = [w for w in able if not w.route]
         if own:
             return Offer(service, sum(map(_slots, own)), [self._name])

@@ -1,4 +1,4 @@
-"""Management of the task queue: schedules, dead letters, paused services."""
+"""Management of the task queue: schedules, dead letters, paused services, drained workers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,13 +12,15 @@ from dragoman.core.events import (
     ResultForgotten,
     ScheduleDeclared,
     ServicePaused,
+    WorkerDrained,
 )
 from dragoman.core.jobs import Job
 from dragoman.core.queue_state import DeadLetter, QueueState, ScheduleState
+from dragoman.core.registry import RegisteredWorker
 from dragoman.ledger.base import Entry
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault
-from dragoman.model.names import ANONYMOUS, JobId, Principal, ServiceName
+from dragoman.model.names import ANONYMOUS, JobId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.schedule import Schedule
 from dragoman.model.target import parse_target
@@ -67,6 +69,9 @@ class QueueTasks:
             "forget_result": self.forget_result,
             "pause_service": self.pause_service,
             "resume_service": self.resume_service,
+            "drain_worker": self.drain_worker,
+            "undrain_worker": self.undrain_worker,
+            "list_drained": self.drained,
         }
 
     @property
@@ -135,6 +140,9 @@ class QueueTasks:
         """Return who made a call. Without security that is nobody in particular."""
         job = self._loop.broker.state.store.jobs.get(JobId(session.job))
         return "" if job is None or job.principal == ANONYMOUS else job.principal
+
+    def _whose(self, session: ServiceSession) -> Principal:
+        return Principal(self._principal_of(session) or ANONYMOUS)
 
     async def _declare(self, schedule: Schedule) -> None:
         await self._record(ScheduleDeclared(schedule.name, schedule), Kind.SCHEDULED)
@@ -273,22 +281,69 @@ class QueueTasks:
 
     # --- flow ---------------------------------------------------------------------------------
 
-    async def pause_service(self, service: str, reason: str = "") -> dict[str, object]:
+    async def pause_service(
+        self, session: ServiceSession, service: str, reason: str = ""
+    ) -> dict[str, object]:
         """Dispatch no jobs of a service until it is resumed. Running jobs go on."""
         workers = self._loop.broker.state.registry.workers.values()
         if any(w.is_builtin and service in w.services for w in workers):
             raise ServiceFault(f"{service} is built in; it cannot be paused")
         if service not in self._queue.paused:
-            event = ServicePaused(ServiceName(service), True, reason)
+            event = ServicePaused(ServiceName(service), True, reason, self._whose(session))
             await self._record(event, Kind.PAUSED)
         return {"service": service, "status": "paused"}
 
-    async def resume_service(self, service: str) -> dict[str, object]:
+    async def resume_service(self, session: ServiceSession, service: str) -> dict[str, object]:
         """Dispatch the jobs of a service again."""
         if service not in self._queue.paused:
             raise ServiceFault(f"{service} is not paused")
-        await self._record(ServicePaused(ServiceName(service), False), Kind.RESUMED)
+        event = ServicePaused(ServiceName(service), False, principal=self._whose(session))
+        await self._record(event, Kind.RESUMED)
         return {"service": service, "status": "resumed"}
+
+    async def drain_worker(
+        self, session: ServiceSession, worker: str, reason: str = ""
+    ) -> dict[str, object]:
+        """Give a worker no more jobs until it is undrained. It finishes what it holds."""
+        found = self._workers_named(worker)
+        if not found and worker not in self._queue.drained:
+            raise ServiceFault(f"there is no worker {worker!r}; `dragoman workers` lists them")
+        if any(each.is_builtin for each in found):
+            raise ServiceFault(f"{worker} is built in; it cannot be drained")
+        if worker not in self._queue.drained:
+            await self._set_drained(session, worker, True, reason)
+        holding = sum(len(each.held) for each in found)
+        return {"worker": worker, "status": "drained", "holding": holding}
+
+    async def undrain_worker(self, session: ServiceSession, worker: str) -> dict[str, object]:
+        """Give a drained worker jobs again."""
+        if worker not in self._queue.drained:
+            raise ServiceFault(f"{worker} is not drained; `dragoman drain` lists drained workers")
+        await self._set_drained(session, worker, False)
+        return {"worker": worker, "status": "undrained"}
+
+    async def _set_drained(
+        self, session: ServiceSession, worker: str, is_drained: bool, reason: str = ""
+    ) -> None:
+        event = WorkerDrained(WorkerName(worker), is_drained, reason, self._whose(session))
+        await self._record(event, Kind.DRAINED if is_drained else Kind.UNDRAINED)
+
+    def _workers_named(self, name: str) -> list[RegisteredWorker]:
+        state = self._loop.broker.state
+        away = [each for each in state.absent.values() if each.name == name]
+        return [*state.registry.named(WorkerName(name)), *away]
+
+    def drained(self) -> list[dict[str, object]]:
+        """Return the names of drained workers, connected or not, with the reason."""
+        return [
+            {
+                "worker": name,
+                "reason": reason,
+                "holding": sum(len(each.held) for each in self._workers_named(name)),
+                "is_here": bool(self._loop.broker.state.registry.named(name)),
+            }
+            for name, reason in sorted(self._queue.drained.items())
+        ]
 
 
 _HISTORY: Final = frozenset(

@@ -172,7 +172,7 @@ class Oracle:
             )
         self.require(
             live.queue.as_recorded() == folded.queue.as_recorded(),
-            "schedules, dead letters or paused services differ after a replay",
+            "schedules, dead letters, paused services or drained workers differ after a replay",
         )
         self.require(set(live.keys) <= set(folded.keys), "keys are forgotten in a replay")
         self.require(set(live.memo) <= set(folded.memo), "memos are forgotten in a replay")

@@ -95,8 +95,9 @@ class RecordChecker:
         #: The workers lost in this event -> the parts that cannot have begun there.
         self.unstarted: dict[str, set[tuple[str, int]]] = {}
         self._last_joined: dict[str, WorkerJoined] = {}
-        #: Paused services, and the last tick of each schedule.
+        #: Paused services, drained workers, and the last tick of each schedule.
         self.paused: set[str] = set()
+        self.drained: set[str] = set()
         self.ticks: dict[str, int] = {}
         self.limits = LimitChecker()
         self.uniques = UniqueChecker()
@@ -209,6 +210,7 @@ class RecordChecker:
         where = f"{record.job}/{record.part}"
         assert not job.cancelled, f"{where} starts although it was cancelled"
         assert record.service not in self.paused, f"{where} starts although its service is paused"
+        assert record.worker not in self.drained, f"{where} starts on a drained worker"
         assert not part.peer, f"{where} is dispatched to {record.peer} while {part.peer} has it"
         skipped = record.attempt - part.attempt - 1
         # After a move, the parts of a job share one attempt counter.
@@ -388,6 +390,12 @@ class RecordChecker:
     def _resumed(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.paused.discard(record.service)
 
+    def _drained(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.drained.add(record.worker)
+
+    def _undrained(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.drained.discard(record.worker)
+
     def _limited(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.limits.limited(record)
 
@@ -444,6 +452,8 @@ _STEPS: Final[dict[str, Callable[[RecordChecker, Record, Body | None, Event | No
     Kind.STARTED: RecordChecker._started,
     Kind.PAUSED: RecordChecker._paused,
     Kind.RESUMED: RecordChecker._resumed,
+    Kind.DRAINED: RecordChecker._drained,
+    Kind.UNDRAINED: RecordChecker._undrained,
     Kind.LIMITED: RecordChecker._limited,
     Kind.TICKED: RecordChecker._ticked,
 }

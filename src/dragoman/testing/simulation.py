@@ -20,6 +20,7 @@ from dragoman.core.events import (
     ScheduleTicked,
     ServiceLimited,
     ServicePaused,
+    WorkerDrained,
     WorkerJoined,
 )
 from dragoman.core.limits import Limits
@@ -58,6 +59,10 @@ LIMITS: Final = Limits(
 
 #: Its jobs go to the first service.
 SCHEDULE: Final = Schedule("tick", SERVICES[0], every=1)
+
+#: Worlds whose seed leaves this remainder of 8 have drains. The others are as they were before:
+#: a seed that found a bug once still builds the same world.
+_DRAINING: Final = 3
 
 
 @value
@@ -109,6 +114,8 @@ class Simulation:
             self._sometimes(8.0, self._disturb, worker)
         self._sometimes(6.0, self._declare)
         self._sometimes(8.0, self._pause)
+        if world.seed % 8 == _DRAINING:
+            self._sometimes(6.0, self._drain)
         self._sometimes(6.0, self._limit)
         self._to_broker("operator", ScheduleDeclared(SCHEDULE.name, SCHEDULE))
         self._sometimes(3.0, self._tick)
@@ -197,6 +204,16 @@ class Simulation:
     def _resume(self, service: ServiceName) -> None:
         self._to_broker("operator", ServicePaused(service, False))
 
+    def _drain(self) -> None:
+        """Let an operator drain a worker for a while. It may leave and return meanwhile."""
+        random = self.world.random
+        name = random.choice(self.workers).name
+        self._to_broker("operator", WorkerDrained(WorkerName(name), True))
+        self.world.after(2.0 + random.random() * 8, self._undrain, name)
+
+    def _undrain(self, name: str) -> None:
+        self._to_broker("operator", WorkerDrained(WorkerName(name), False))
+
     def _limit(self) -> None:
         """Let an operator change the limit of a service or task."""
         pick = self.world.random.choice
@@ -276,6 +293,7 @@ class Simulation:
             worker.is_good = worker.reports_holds = True
             worker.crash()
             self.world.after(0.5, worker.start)
+            self.world.after(1.0, self._undrain, worker.name)
         for name in (*(w.name for w in self.workers), "mars", "plain"):
             helper = self._worker(plentiful_offer(WorkerName(name)))
             helper.is_good = helper.reports_holds = True

@@ -27,6 +27,7 @@ _FIELDS: Final[dict[type, str]] = {
     events.DeadLetterDropped: "job",
     events.ResultForgotten: "job principal",
     events.ServicePaused: "service is_paused",
+    events.WorkerDrained: "worker is_drained",
     events.ServiceLimited: "service task limit",
     events.Noted: "kind peer detail",
     events.EventDenied: "principal fault",

@@ -21,7 +21,7 @@ _LARGEST: Final = 4096
 ABILITIES: Final = (
     *("overview", "jobs", "services", "workers", "clients", "nodes", "resources", "records"),
     *("keys", "submit", "cancel-others", "read-others", "events", "inventory", "files"),
-    *("disconnect", "approve_node", "approve_key", "revoke_key"),
+    *("disconnect", "drain_worker", "approve_node", "approve_key", "revoke_key"),
 )
 _PATIENCE: Final = 10.0
 #: A path of this broker with its query and fragment, in characters that no reader takes apart.

@@ -110,7 +110,7 @@ def capacity_ignored() -> Iterator[None]:
 
     def has_room(self: RegisteredWorker) -> bool:
         if self.credit is not None and self.credit_returns and self.credit == len(self.held):
-            return not (self.is_draining or self.is_blocked)
+            return not (self.is_draining or self.is_drained or self.is_blocked)
         return bool(old(self))
 
     old = RegisteredWorker.__dict__["has_room"].fget

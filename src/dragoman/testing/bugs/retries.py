@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from dragoman.core import broker, dispatch, endings, job_store, recovery, retries
-from dragoman.core.events import ScheduleTicked
+from dragoman.core.events import ScheduleTicked, WorkerJoined
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
@@ -106,6 +106,22 @@ def paused_service_is_dispatched() -> Iterator[None]:
 
     old = dispatch._candidate
     with replaced(dispatch, "_candidate", candidate):
+        yield
+
+
+@BUGS.add
+def drain_ends_with_the_session() -> Iterator[None]:
+    """A drained worker that registers again gets jobs."""
+
+    def joined(state: BrokerState, event: WorkerJoined) -> None:
+        drained, state.store.queue.drained = state.store.queue.drained, {}
+        try:
+            old(state, event)
+        finally:
+            state.store.queue.drained = drained
+
+    old = broker.HANDLERS[WorkerJoined]
+    with replaced(broker.HANDLERS, WorkerJoined, joined):  # type: ignore[arg-type]
         yield
 
 

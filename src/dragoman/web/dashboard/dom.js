@@ -76,7 +76,7 @@ export const ago = (at) => (at ? `${duration(Math.max(0, Date.now() / 1000 - at)
 
 const TONES = {
   succeeded: "good", alive: "good", allowed: "good", approved: "good", connected: "good", ready: "good",
-  running: "info", queued: "info", pending: "warn", draining: "warn", blocked: "warn", away: "warn",
+  running: "info", queued: "info", pending: "warn", draining: "warn", drained: "warn", blocked: "warn", away: "warn",
   failed: "bad", dead: "bad", expired: "bad", denied: "bad", rejected: "bad", revoked: "bad", cancelled: "",
 };
 export const tone = (state) => TONES[String(state).toLowerCase()] ?? "";

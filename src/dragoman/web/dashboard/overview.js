@@ -12,7 +12,7 @@ const card = (label, value, note, to, css = "") => h(to ? "a" : "div", { class: 
 function cards(d) {
   const ended = d.totals;
   const workers = Object.values(d.workers).reduce((a, b) => a + b, 0);
-  const unwell = workers - (d.workers.alive || 0);
+  const unwell = workers - (d.workers.alive || 0), status = Object.keys(d.workers).find((s) => s !== "alive");
   return [
     card("Jobs a second", ((d.now.submitted || 0) / 10).toFixed(1), "taken, last 10 s", href("/jobs")),
     card("Running", count(d.running), "at a worker", href("/jobs", { state: "running" })),
@@ -23,7 +23,7 @@ function cards(d) {
     card("Expired", count(ended.expired), "a deadline passed", href("/jobs", { state: "expired" })),
     card("Dead letters", count(d.dead), "to retry or drop", href("/dead"), d.dead ? "bad" : ""),
     card("Refused", count(ended.refused), "never became jobs", href("/audit", { kind: "refused" })),
-    card("Workers", count(workers), unwell ? `${count(unwell)} not ready` : "all ready", unwell ? href("/workers", { status: "away" }) : href("/workers"), unwell ? "warn" : ""),
+    card("Workers", count(workers), unwell ? `${count(unwell)} not ready` : "all ready", unwell ? href("/workers", { status }) : href("/workers"), unwell ? "warn" : ""),
   ];
 }
 

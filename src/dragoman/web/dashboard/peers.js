@@ -41,9 +41,12 @@ async function act(question, task, kwargs, done, load) {
   try { await manage(task, kwargs); toast(done); await load(); } catch (error) { toast(error.message, true); }
 }
 
-const workerActions = (row, load) => h("div", { class: "row-actions" },
-  h("button", { type: "button", class: "small", onclick: () => act({ title: `Drain ${row.name}?`, text: "It gets no more jobs, ends those it holds, and leaves. If its process still runs, it joins again by itself.", yes: "Drain" }, "disconnect", { worker: row.name }, `${row.name} drains.`, load) }, "Drain"),
-  h("button", { type: "button", class: "small danger", onclick: () => act({ title: `Disconnect ${row.name}?`, text: "It leaves at once, and jobs that it holds go to other workers. If its process still runs, it joins again by itself.", yes: "Disconnect", danger: true }, "disconnect", { worker: row.name, at_once: true }, `${row.name} is told to leave.`, load) }, "Disconnect"));
+const drainButton = (row, load) => h("button", { type: "button", class: "small", onclick: () => (row.status === "drained"
+  ? act({ title: `Undrain ${row.name}?`, text: "It gets jobs again.", yes: "Undrain" }, "undrain_worker", { worker: row.name }, `${row.name} gets jobs again.`, load)
+  : act({ title: `Drain ${row.name}?`, text: "It gets no more jobs, and ends those it holds. It stays drained, also if it or the broker starts again, until you undrain it.", yes: "Drain" }, "drain_worker", { worker: row.name }, `${row.name} drains.`, load)) }, row.status === "drained" ? "Undrain" : "Drain");
+
+const workerActions = (row, load) => h("div", { class: "row-actions" }, may("drain_worker") ? drainButton(row, load) : null,
+  !may("disconnect") ? null : h("button", { type: "button", class: "small danger", onclick: () => act({ title: `Disconnect ${row.name}?`, text: "It leaves at once, and jobs that it holds go to other workers. If its process still runs, it joins again by itself.", yes: "Disconnect", danger: true }, "disconnect", { worker: row.name, at_once: true }, `${row.name} is told to leave.`, load) }, "Disconnect"));
 
 // Every worker of our SDK says which one it is: no news.
 const labels = (row) => Object.entries(row.labels ?? {}).filter(([name]) => name !== "agent").map(([name, text]) => `${name}=${text}`).join(", ");
@@ -53,7 +56,7 @@ export const workersPage = (context) => listPage(context, {
   none: empty("No workers", "Start one: ", h("code", {}, "dragoman worker MODULE:OBJECT --url nfp://HOST:5555 --service NAME"), "."),
   paged: true,
   filters: (q) => search("/workers", q, context.go, [
-    field("State", choice("status", ["", "alive", "draining", "blocked", "away"], q.status)),
+    field("State", choice("status", ["", "alive", "draining", "drained", "blocked", "away"], q.status)),
     field("Service", h("input", { name: "service", value: q.service || "" })),
     field("Dialect", choice("dialect", ["", "nfp", "dcp", "zss", "memo", "ncl", "mdp", "http"], q.dialect))]),
   columns: (load) => [
@@ -67,7 +70,7 @@ export const workersPage = (context) => listPage(context, {
     { name: "Heard", num: true, about: "Since its last message; the number of its heartbeats", of: (r) => [`${duration(r.silent_for)} ago`, h("span", { class: "soft" }, ` · ${count(r.beats)}`)] },
     { name: "Here for", num: true, of: (r) => duration(r.alive_for) },
     ...(session.secured ? [{ name: "Principal", of: (r) => (r.principal ? link("/audit", { principal: r.principal }, r.principal) : "") }] : []),
-    ...(may("disconnect") ? [{ name: "", of: (r) => (r.status === "away" ? "" : workerActions(r, load)) }] : []),
+    ...(may("disconnect") || may("drain_worker") ? [{ name: "", of: (r) => (r.status === "away" ? "" : workerActions(r, load)) }] : []),
   ],
 });
 

@@ -90,8 +90,11 @@ export async function securityPage({ root, signal }) {
 
 // --- audit -----------------------------------------------------------------------------------------
 
-const KINDS = ["denied", "rejected", "allowed", "changed", "joined", "left", "refused", "undelivered", "late", "requeued", "cancel_asked", "started", "stopped", "submitted", "dispatched", "ended", "published"];
-const AUDITED = ["denied", "rejected", "changed", "joined", "left", "refused", "cancel_asked", "started", "stopped", "allowed"];
+const KINDS = ["denied", "rejected", "allowed", "changed", "paused", "resumed", "drained", "undrained", "joined", "left", "refused", "undelivered", "late", "requeued", "cancel_asked", "started", "stopped", "submitted", "dispatched", "ended", "published"];
+const AUDITED = ["denied", "rejected", "changed", "paused", "resumed", "drained", "undrained", "joined", "left", "refused", "cancel_asked", "started", "stopped", "allowed"];
+
+// What an operator stopped or let go on.
+const OBJECTS = { paused: (r) => r.service, resumed: (r) => r.service, drained: (r) => r.worker, undrained: (r) => r.worker };
 
 export async function auditPage({ root, query, signal, go, onNews }) {
   const list = h("div", { id: "audit" }, loading());
@@ -117,7 +120,7 @@ export async function auditPage({ root, query, signal, go, onNews }) {
         { name: "Principal", of: (r) => (r.principal ? link("/audit", { principal: r.principal }, r.principal) : "") },
         { name: "Peer", of: (r) => r.peer || r.client || "" },
         { name: "Job", of: (r) => (r.job ? jobLink(r.job) : "") },
-        { name: "What", of: (r) => [r.fault, r.detail].filter(Boolean).join(": ") || r.service || "" },
+        { name: "What", of: (r) => [OBJECTS[r.kind]?.(r), r.fault, r.detail].filter(Boolean).join(": ") || r.service || "" },
       ], page.rows) : empty("Nothing found", "No record matches; change the filter."),
       h("div", { class: "pager" }, h("span", {}, page.before ? `Searched back to ${instant(page.looked_back_to)}.` : "This is all."), h("span", { class: "grow" }),
         query.before ? h("a", { href: href("/audit", { ...query, before: "" }) }, "Newest") : null, page.before ? h("a", { href: href("/audit", { ...query, before: page.before }) }, "Older") : null));

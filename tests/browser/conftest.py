@@ -85,7 +85,7 @@ def stop() -> threading.Event:
 
 @pytest.fixture(scope="module")
 def network(broker: LocalBroker, stop: threading.Event) -> Iterator[Worker]:
-    worker = network_worker(broker.url("nfp"), stop)
+    worker = network_worker(broker.url("nfp"), stop, log_lines=True)
     with worker:
         yield worker
         stop.set()
@@ -117,6 +117,14 @@ def network_worker(url: str, stop: threading.Event, **more: Any) -> Worker:
         for number in range(1, 4):
             job.progress(f"step {number}")
             stop.wait(0.1)
+        return "done"
+
+    @worker.task
+    def talk() -> str:
+        """Print what it does."""
+        print("reads <b>the file</b>")
+        stop.wait(0.5)
+        print("found 3 rows")
         return "done"
 
     @worker.task(retries=Retry(1, backoff=0.01), retry_on=(ConnectionError,))

@@ -150,6 +150,13 @@ def test_progress_and_attempts_are_live(page: Page, broker: LocalBroker, caller:
     expect(attempts).to_contain_text("succeeded")
 
 
+def test_what_a_task_prints_is_live(page: Page, broker: LocalBroker, caller: Caller) -> None:
+    job = submit(caller, "talk")
+    show(page, broker, f"job/{job}")
+    expect(page.get_by_role("log")).to_contain_text("reads <b>the file</b>")
+    expect(page.get_by_role("log")).to_contain_text("found 3 rows")
+
+
 def test_dead_letters_are_retried_together(page: Page, broker: LocalBroker, caller: Caller) -> None:
     for host in ("d1", "d2"):
         call(caller, "doomed", host=host)

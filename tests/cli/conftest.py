@@ -26,6 +26,10 @@ def url() -> Iterator[str]:
             return "done"
 
         @worker.task
+        def talk(job: JobContext) -> None:
+            job.progress({"log": "reads\nwrites"})
+
+        @worker.task
         def boom() -> None:
             raise RuntimeError("boom")
 

@@ -26,6 +26,10 @@ def test_progress_goes_to_standard_error_and_a_stream_to_standard_output(run: Ru
     assert out == 'piece"done"\n'
 
 
+def test_log_lines_are_shown_line_by_line(run: Run) -> None:
+    assert run("call", "math", "talk")[2] == "w1: reads\nw1: writes\n"
+
+
 def test_a_failed_job_exits_with_one_and_says_why(run: Run) -> None:
     code, out, err = run("call", "math", "boom")
     assert code == 1

@@ -26,7 +26,7 @@ from dragoman.sdk.task_results import NotInDialect
 class Scene:
     """A worker's jobs; `turn` runs what threads handed to its loop."""
 
-    def __init__(self, side: WorkerSide | None = None) -> None:
+    def __init__(self, side: WorkerSide | None = None, log_lines: bool = False) -> None:
         self.sent: list[Frames] = []
         self.queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.ended = 0
@@ -44,6 +44,7 @@ class Scene:
             ended=self._count_end,
             children=lambda job: None,
             store=lambda ticket, answer: False,
+            log_lines=log_lines,
         )
 
     def _count_end(self) -> None:
@@ -336,3 +337,19 @@ def test_a_handed_back_job_is_told_to_stop(scene: Scene) -> None:
     scene.task = work
     scene.take()()
     assert stopped == [True]
+
+
+def test_what_a_task_prints_is_reported_before_its_answer() -> None:
+    scene = Scene(log_lines=True)
+
+    def talk(job: JobContext) -> Answer:
+        print("half way")
+        return Answer(job.id)
+
+    scene.task = talk
+    execute = scene.take()
+    scene.sent.clear()
+    scene.run_in_a_thread(execute)
+    assert b"half way" in b"".join(scene.sent[0])
+    assert scene.reports_sent()[-2:] == ANSWERED
+    assert len(scene.sent) == 3

@@ -104,7 +104,8 @@ def call(
             deadline = time.monotonic() + timeout + _MARGIN
             for event in job.events(timeout + _MARGIN):
                 if isinstance(event, Progress):
-                    typer.echo(f"{event.worker}: {_progress_text(event.event)}", err=True)
+                    for line in _progress_text(event.event).splitlines():
+                        typer.echo(f"{event.worker}: {line}", err=True)
                 elif isinstance(event, Chunk):
                     typer.echo(event.data, nl=False)
             print_json(result_of(job, url, max(deadline - time.monotonic(), 0.0)))
@@ -231,8 +232,10 @@ def read_arguments(arguments: str) -> tuple[tuple[object, ...], dict[str, object
 
 
 def _progress_text(event: object) -> str:
-    if isinstance(event, dict) and "message" in event:
-        return str(event["message"])
+    if isinstance(event, dict):
+        for name in ("message", "log"):
+            if name in event:
+                return str(event[name])
     return json.dumps(event, ensure_ascii=False, default=str)
 
 

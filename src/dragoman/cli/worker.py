@@ -49,6 +49,11 @@ def worker(
     max_jobs_per_process: int | None = typer.Option(
         None, min=1, help="Replace a task process after so many jobs."
     ),
+    log_lines: bool = typer.Option(
+        False,
+        "--log-lines",
+        help="Send what a task prints to its job: the dashboard and `dragoman call` show it.",
+    ),
     reload: bool = typer.Option(
         False,
         "--reload",
@@ -68,12 +73,16 @@ def worker(
     `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
     """
     # Imported here: the other commands start faster without it.
+    from dragoman.sdk.task_output import install
     from dragoman.sdk.tasks import make_task, tasks_of
     from dragoman.sdk.worker import Worker
 
     start_logging(log_level)
     if reload:
         raise typer.Exit(run_reloading(Path.cwd()))
+    if log_lines:
+        # The module may set up logging to the standard streams when it is imported.
+        install()
     thing = find(what)
     options: dict[str, Any] = {
         "name": name,
@@ -82,9 +91,11 @@ def worker(
         "isolation": isolation,
         "processes": processes,
         "max_jobs_per_process": max_jobs_per_process,
+        "log_lines": log_lines,
     }
-    if isinstance(thing, Worker) and (isolation or processes or max_jobs_per_process):
-        raise ValueError(f"{what} is a worker: set isolation and processes where it is made")
+    if isinstance(thing, Worker) and (isolation or processes or max_jobs_per_process or log_lines):
+        where = "isolation, processes and log_lines where it is made"
+        raise ValueError(f"{what} is a worker: set {where}")
     made = thing if isinstance(thing, Worker) else Worker(url, service, **options)
     if made is not thing:
         for task in [make_task(thing)] if _is_function(thing) else tasks_of(thing):

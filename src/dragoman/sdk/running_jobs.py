@@ -30,6 +30,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.child_jobs import Children
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.log_lines import LogLines
 from dragoman.sdk.task_output import captured, install
 from dragoman.sdk.task_results import ForwardRequested, NotInDialect, TaskFailed
 
@@ -62,6 +63,7 @@ class RunningJobs:
         ended: Callable[[], None],
         children: Callable[[JobContext], Children | None],
         store: Callable[[str, Answer], bool],
+        log_lines: bool = False,
     ) -> None:
         self._name = name
         self._side = side
@@ -75,8 +77,11 @@ class RunningJobs:
         self._is_watching = False
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
-        #: Whether the dialect carries what tasks print.
-        self.takes_output = isinstance(side, TakesOutput)
+        has_streams = isinstance(side, TakesOutput)
+        #: In a dialect without log streams, log lines are progress reports.
+        self._lines = LogLines(name, self._report, later) if log_lines and not has_streams else None
+        #: Whether the jobs get what their tasks print.
+        self.takes_output = has_streams or self._lines is not None
         if self.takes_output:
             install()
         #: Jobs finished since the start, by whether they succeeded.
@@ -134,7 +139,7 @@ class RunningJobs:
 
     def _give_back(self, ticket: str, context: JobContext) -> None:
         if context.withdraw():
-            del self._jobs[ticket]
+            self._drop(ticket)
             self._send(self._side.hand_back(ticket))
 
     def execute(self, work: Assigned, context: JobContext) -> None:
@@ -223,8 +228,15 @@ class RunningJobs:
     def say(self, verb: str, ticket: str, args: tuple[object, ...]) -> None:
         """Send a message about a job. Raises `Unsupported` and `Unmappable`."""
         # A job that has ended or was handed back sends nothing; its task does not know yet.
-        if ticket in self._jobs:
+        if ticket not in self._jobs:
+            return
+        if verb == "output" and self._lines is not None:
+            self._lines.add(ticket, str(args[0]))
+        else:
             self._send(getattr(self._side, verb)(ticket, *args))
+
+    def _report(self, ticket: str, event: object) -> None:
+        self.say("progress", ticket, (event,))
 
     # --- how it ends --------------------------------------------------------------------------
 
@@ -233,9 +245,15 @@ class RunningJobs:
         if ticket in self._jobs and not self._store(ticket, answer):
             self.end(ticket, answer)
 
+    def _drop(self, ticket: str) -> JobContext | None:
+        """Forget a job, after the last of its log lines is sent."""
+        if self._lines is not None:
+            self._lines.end(ticket)
+        return self._jobs.pop(ticket, None)
+
     def end(self, ticket: str, answer: Answer) -> None:
         """Answer a job. What a cancelled task returns is not its answer."""
-        context = self._jobs.pop(ticket, None)
+        context = self._drop(ticket)
         if context is None:
             return
         if context.is_cancelled and context.has_started:
@@ -262,7 +280,7 @@ class RunningJobs:
 
     def forward(self, ticket: str, handover: ForwardRequested) -> None:
         """Pass a job on to another service."""
-        if self._jobs.pop(ticket, None) is None:
+        if self._drop(ticket) is None:
             return
         try:
             frames = self._side.forward(ticket, handover.service, handover.call)
@@ -280,6 +298,6 @@ class RunningJobs:
     def hand_back_all(self) -> None:
         """Return every job to the broker unfinished; stop it, or drop what it returns later."""
         for ticket, context in list(self._jobs.items()):
-            del self._jobs[ticket]
+            self._drop(ticket)
             context.stop()
             self._send(self._side.hand_back(ticket))

@@ -84,6 +84,7 @@ class Worker:
         provides: Sequence[object] = (),
         middleware: Sequence[Middleware] = (),
         large_values: LargeValues | None = None,
+        log_lines: bool = False,
     ) -> None:
         """Prepare.
 
@@ -95,7 +96,8 @@ class Worker:
         `lifespan` returns a context manager, plain or async, that is entered before the first job
         and left after the last one. Tasks get its value, and each of `provides`, by the type of a
         parameter. `middleware` runs around each job, in this order. `large_values` is where large
-        results are stored, so that their jobs carry only references.
+        results are stored, so that their jobs carry only references. `log_lines` sends what a task
+        prints to its job, as progress reports.
         """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -135,6 +137,7 @@ class Worker:
         self._is_draining = False
         #: Seconds after which a draining worker hands its running jobs back.
         self._drain = drain
+        self._log_lines = log_lines
         self._stop: asyncio.Event | None = None
         self._declare()
 
@@ -162,6 +165,7 @@ class Worker:
             ended=self._check_drained,
             children=self._children_of,
             store=self._executors.store_first,
+            log_lines=self._log_lines,
         )
         self._handlers: dict[type[WorkerNotice], Callable[[Any], None]] = {
             Assigned: self._assigned,

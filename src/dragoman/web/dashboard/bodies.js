@@ -69,10 +69,13 @@ export async function bodyPanel(name, bodies, record) {
     h("a", { class: "push", href: `${url(bodies.job, record.seq)}?download`, download: "" }, "Download")]);
 }
 
+/** The words of a report: log lines as they were printed, other values as JSON. */
+const words = (value) => (typeof value === "string" ? value : typeof value?.log === "string" ? value.log : JSON.stringify(value));
+
 /** What the job reported while it runs, the newest last; earlier lines stay as they are. */
 export function outputPanel(bodies) {
-  const log = h("ol", { class: "output", tabIndex: 0, role: "log", "aria-label": "Progress" }), state = h("span", { class: "soft push" }), seen = new Set();
-  const place = panel("Progress, live", h("div", { class: "body" }, log), [state]);
+  const log = h("ol", { class: "output", tabIndex: 0, role: "log", "aria-label": "Progress and log lines" }), state = h("span", { class: "soft push" }), seen = new Set();
+  const place = panel("Progress and log lines, live", h("div", { class: "body" }, log), [state]);
   place.hidden = true;
   const update = async (records) => {
     const wanted = records.filter((r) => r.kind === "progress"), start = records[0]?.at ?? 0;
@@ -85,7 +88,7 @@ export function outputPanel(bodies) {
       log.append(h("li", {}, h("time", { title: clock(record.at, true) }, `+${duration(record.at - start)}`), h("span", { class: "soft" }, record.worker), text));
       while (log.children.length > MOST) log.firstChild.remove();
       if (isAtEnd) requestAnimationFrame(() => { log.scrollTop = log.scrollHeight; });
-      if (record.nbytes) bodies.get(record.seq).then((body) => { text.textContent = body.value === undefined ? shown(body) : typeof body.value === "string" ? body.value : JSON.stringify(body.value); }).catch((error) => { text.textContent = error.message; });
+      if (record.nbytes) bodies.get(record.seq).then((body) => { text.textContent = body.value === undefined ? shown(body) : words(body.value); }).catch((error) => { text.textContent = error.message; });
     }
   };
   return { place, update };

@@ -13,6 +13,7 @@ from dragoman.cli.keys import find_key
 from dragoman.cli.main import app
 from dragoman.sdk.credentials import read_credentials
 from dragoman.security.keys import KeyState
+from dragoman.security.passwords import is_right
 from dragoman.security.registry import KeyRegistry
 
 KEY = "tls:" + "0f" * 32
@@ -196,3 +197,26 @@ def test_keys_of_a_namespace_are_in_its_own_registry(
     assert run_to_exit_code(lambda: app(twice)) == 2
     assert "in use elsewhere" in capsys.readouterr().err
     assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", *where])) == 2
+
+
+def test_a_password_is_read_from_standard_input_and_only_its_hash_is_kept(
+    keys: Command,
+    registry: KeyRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    canary: Callable[[str], str],
+) -> None:
+    secret = canary("password")
+    monkeypatch.setattr("sys.stdin", io.StringIO(secret + "\n"))
+    assert keys("password", "anna", "--role", "viewer")[:2] == (0, "set the password of anna\n")
+    registry.refresh(0.0)
+    found = registry.password_of("anna", time.time())
+    assert found is not None
+    assert is_right(secret, found[1])
+    assert registry.entry_of("anna").roles == ("viewer",)
+    assert secret not in registry.path.read_text()
+    assert [row["principal"] for row in listed(keys)] == ["anna"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("short\n"))
+    code, _, error = keys("password", "anna")
+    assert (code, "12 to 1024 characters" in error) == (2, True)
+    code, _, error = keys("rotate", "anna")
+    assert "has no valid key" in error, "a password is not rotated"

@@ -20,6 +20,7 @@ from dragoman.cli.broker_files import (
 from dragoman.cli.output import AS_JSON, print_done, print_rows
 from dragoman.security.issued_tokens import revocation_key
 from dragoman.security.keys import KeyState, brief
+from dragoman.security.passwords import check_password, hash_password, is_password
 from dragoman.security.policy_file import PolicyFile
 
 if TYPE_CHECKING:
@@ -171,6 +172,35 @@ def revoke(
 
 
 @app.command()
+def password(
+    name: str = NAME,
+    role: list[str] = ROLE,
+    days: float = DAYS,
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    namespace: str = NAMESPACE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Set the password with which a person logs in at the dashboard.
+
+    Asks for it twice; without a terminal, reads one line from standard input. Never give a password
+    as an argument: other users of the machine can read those. A new password replaces the old one
+    and ends its logins; `dragoman keys revoke NAME` ends all keys of the person.
+    """
+    stream = typer.get_text_stream("stdin")
+    given = (
+        typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        if stream.isatty()
+        else stream.readline().rstrip("\r\n")
+    )
+    stored = hash_password(check_password(given, name))
+    registry, now = open_namespace_registry(config, data, namespace), time.time()
+    until = now + days * _DAY if days else 0.0
+    key = registry.set_password(name, stored, now=now, roles=tuple(role), expires_at=until)
+    print_done(f"set the password of {name}", as_json, principal=name, key=key)
+
+
+@app.command()
 def roles(
     name: str = NAME,
     role: list[str] = typer.Argument(None, help="All roles of the principal; without: no roles."),
@@ -214,7 +244,9 @@ def rotate(
         return
     registry = open_registry(settings)
     now = time.time()
-    old = [k for k in registry.keys_of(name) if registry.state_of(k, now) is KeyState.ALLOWED]
+    old = [
+        key for key in registry.keys_of(name) if registry.admits(key, now) and not is_password(key)
+    ]
     if not old:
         raise ValueError(f"{name!r} has no valid key; make one with `dragoman keys new {name}`")
     path = out or Path(f"{name}.key")

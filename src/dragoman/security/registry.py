@@ -20,6 +20,7 @@ import msgspec
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
 from dragoman.security.keys import KeyChange, KeyState, brief, check_key, check_name, hashed
+from dragoman.security.passwords import is_password, new_password_key
 from dragoman.security.policy import Policy
 from dragoman.security.registry_data import (
     Enrolment,
@@ -60,6 +61,9 @@ class KeyRegistry:
         #: The state of each key at the last report to listeners.
         self._reported: dict[str, KeyState] = {}
         self._pending: dict[str, KeyEntry] = {}
+        #: The key of each principal's password, and the reading that this was made of.
+        self._passwords: dict[str, str] = {}
+        self._passwords_of = -1
         #: Tells whether another namespace has a key; it must not have two.
         self.elsewhere: Callable[[str], bool] = lambda key: False
 
@@ -118,6 +122,22 @@ class KeyRegistry:
             return None
         return f"token:{key}"
 
+    def has_passwords(self, now: float) -> bool:
+        """Tell whether anybody may log in with a password."""
+        return any(self.admits(key, now) for key in self._password_keys().values())
+
+    def password_of(self, principal: str, now: float) -> tuple[str, str] | None:
+        """Return the key and the hash of a principal's password, if it is allowed now."""
+        key = self._password_keys().get(principal, "")
+        return (key, self._register.keys[key].hash) if self.admits(key, now) else None
+
+    def _password_keys(self) -> dict[str, str]:
+        """Return the key of each principal that has a password. Made once for each reading."""
+        if self._passwords_of != self.reads:
+            found = {e.principal: key for key, e in self._register.keys.items() if is_password(key)}
+            self._passwords, self._passwords_of = found, self.reads
+        return self._passwords
+
     # --- changes ------------------------------------------------------------------------------
 
     def add(
@@ -154,6 +174,26 @@ class KeyRegistry:
             if roles:
                 _give_roles(register, name, roles)
         return secret
+
+    def set_password(
+        self,
+        principal: str,
+        stored: str,
+        *,
+        now: float,
+        roles: tuple[str, ...] = (),
+        expires_at: float = 0.0,
+    ) -> str:
+        """Replace the password of a principal by one with this hash; return its key."""
+        key = new_password_key()
+        with self._changing() as register:
+            name = check_name(principal)
+            for old in [k for k in register.keys_of(name) if is_password(k)]:
+                del register.keys[old]
+            register.keys[key] = KeyEntry(name, KeyState.ALLOWED, now, expires_at, stored)
+            if roles:
+                _give_roles(register, name, roles)
+        return key
 
     def approve(self, key: str, principal: str = "", roles: tuple[str, ...] = ()) -> None:
         """Allow a pending key, optionally under a name."""

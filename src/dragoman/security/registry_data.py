@@ -22,7 +22,7 @@ class KeyEntry(msgspec.Struct, omit_defaults=True):
     added_at: float = 0.0
     #: 0: never.
     expires_at: float = 0.0
-    #: Of a bearer token: the hash of its secret.
+    #: Of a bearer token: the hash of its secret. Of a password: its slow hash.
     hash: str = ""
     #: Its origin, for listings: an enrolment, a rotation, a handshake.
     note: str = ""

@@ -43,6 +43,7 @@ from dragoman.security.registry_data import Enrolment, PrincipalEntry
 from dragoman.security.verbs import AccessRequest, Verb
 from dragoman.server.links import BUILTIN
 from dragoman.server.loop import Loop
+from dragoman.server.password_logins import PasswordLogins
 from dragoman.server.rejections import Rejections
 from dragoman.server.settings import SecuritySection
 from dragoman.services.fss import FILES
@@ -76,6 +77,7 @@ _VIEW_REQUESTS: Final = {
     "events": AccessRequest(Verb.EVENTS),
     "inventory": AccessRequest(Verb.INVENTORY, INVENTORY, "show"),
     "files": AccessRequest(Verb.FILES, FILES, "list_files"),
+    **{task: AccessRequest(Verb.FILES, FILES, task) for task in ("put_file", "remove_file")},
     **{v.value: AccessRequest(v) for v in (Verb.SUBMIT, Verb.READ_OTHERS, Verb.CANCEL_OTHERS)},
 }
 #: The wildcards of a glob.
@@ -116,6 +118,8 @@ class Guard:
         self._trouble = ""
         self._refused_enrolments = Rejections()
         self._refused_tokens = Rejections()
+        #: Logins of people with a name and a password.
+        self.passwords = PasswordLogins(self.registry, self.refresh, now, self.report_token)
 
     # --- queries of listeners -------------------------------------------------------------------
 
@@ -392,7 +396,7 @@ class Guard:
     # --- records ------------------------------------------------------------------------------
 
     def report_token(self, is_accepted: bool, detail: str, principal: Principal | None) -> None:
-        """Record a token or login of an issuer; of refusals as many as of other refusals."""
+        """Record a token of an issuer or a login; of refusals as many as of other refusals."""
         kind = Kind.ALLOWED if is_accepted else Kind.DENIED
         noted = Noted(kind, detail=detail[:500], principal=principal or ANONYMOUS)
         if is_accepted or self._refused_tokens.should_record(PeerId("http/token"), self._now()):

@@ -9,12 +9,13 @@ from pydantic import Field, field_validator, model_validator
 
 from dragoman.security.issued_tokens import SCHEME
 from dragoman.security.keys import SCHEMES
+from dragoman.security.passwords import PASSWORD_SCHEME
 from dragoman.server.settings_section import SettingsSection
 from dragoman.transports.base import is_loopback
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,30}")
 #: Names that begin the principal of a key.
-_TAKEN: Final = frozenset({*SCHEMES, SCHEME})
+_TAKEN: Final = frozenset({*SCHEMES, SCHEME, PASSWORD_SCHEME})
 
 
 class IssuerSection(SettingsSection):

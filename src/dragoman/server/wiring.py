@@ -35,6 +35,7 @@ from dragoman.transports.zmtp import MAX_FRAME, Router
 
 if TYPE_CHECKING:
     from dragoman.server.federation import Federation
+    from dragoman.server.password_logins import PasswordLogins
     from dragoman.server.shared_listeners import SharedListeners
     from dragoman.web.namespace_requests import NamespaceRequests
 
@@ -86,6 +87,8 @@ class Admission:
     enrol: Callable[[str, str, str], str] | None = None
     #: Checks the tokens of issuers, and lets people log in with them.
     federation: "Federation | None" = None
+    #: Checks names and passwords of people.
+    passwords: "PasswordLogins | None" = None
     #: Returns the key of a token of any namespace, with which a browser logs in.
     login: CheckToken | None = None
     #: Finds the web application of a request's namespace; None: there is only one.
@@ -106,6 +109,7 @@ def admission_of(guard: Guard, federation: "Federation | None" = None) -> Admiss
         guard.nkeys,
         guard.enrol,
         federation,
+        guard.passwords,
     )
 
 
@@ -247,6 +251,7 @@ def _http(to: Listening) -> Transport:
         checks = Checks(
             *(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol),
             federation=ask.federation,
+            passwords=ask.passwords,
             login=ask.login,
         )
     shared = to.security.shared

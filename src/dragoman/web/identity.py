@@ -92,6 +92,19 @@ class FederatedLogins(Protocol):
         ...
 
 
+class ChecksPasswords(Protocol):
+    """Names and passwords of people, as the web application uses them."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody has a password."""
+        ...
+
+    async def check(self, name: str, password: str, address: str) -> tuple[str, float]:
+        """Return the key of a right password, else an empty one, and the seconds to wait."""
+        ...
+
+
 @value
 class Checks:
     """The callbacks that check keys."""
@@ -109,6 +122,8 @@ class Checks:
     enrol: Callable[[str, str, str], str] | None = None
     #: Issuers of tokens; None: there are none.
     federation: FederatedLogins | None = None
+    #: Passwords of people; None: there are none.
+    passwords: ChecksPasswords | None = None
     #: Returns the key of a token with which a browser logs in; None: `check_token` does.
     login: Callable[[str], str | None] | None = None
 

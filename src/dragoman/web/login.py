@@ -1,7 +1,8 @@
-"""Login of browsers: a token is exchanged for a session cookie."""
+"""Login of browsers: a token, or a name and a password, is exchanged for a session cookie."""
 
 import re
 from html import escape
+from math import ceil
 from typing import Final
 from urllib.parse import parse_qs, urlencode
 
@@ -21,6 +22,7 @@ _LARGEST: Final = 4096
 ABILITIES: Final = (
     *("overview", "jobs", "services", "workers", "clients", "nodes", "resources", "records"),
     *("keys", "submit", "cancel-others", "read-others", "events", "inventory", "files"),
+    *("put_file", "remove_file"),
     *("disconnect", "drain_worker", "approve_node", "approve_key", "revoke_key"),
 )
 _PATIENCE: Final = 10.0
@@ -35,17 +37,26 @@ _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <link rel="icon" href="/dashboard/icon.svg"><link rel="stylesheet" href="/dashboard/style.css">
 </head><body><main class="login"><div class="panel"><h1 class="brand">
 <img src="/dashboard/icon.svg" alt="" width="28" height="28">Dragoman</h1>
-<form method="post" action="/login">%s%s<label>Token
-<input type="password" name="token" autocomplete="current-password" required autofocus></label>
-<button class="primary">Log in</button></form>%s</div></main></body></html>
+%s%s</div></main></body></html>
 """
+_TOKEN_FORM: Final = """<form method="post" action="/login">%s%s<label>Token
+<input type="password" name="token" autocomplete="%s" required%s></label>
+<button%s>Log in%s</button></form>"""
+_PASSWORD_FORM: Final = """<form method="post" action="/login">%s%s<label>Name
+<input name="name" autocomplete="username" maxlength="100" required autofocus></label>
+<label>Password
+<input type="password" name="password" autocomplete="current-password" required></label>
+<button class="primary">Log in</button></form><p class="soft">Or with a token:</p>"""
 _WRONG: Final = "This token is not valid: it is unknown, expired or revoked."
+_WRONG_PASSWORD: Final = "The name or the password is wrong, or may not be used any more."
 
 
 class LoginRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body of a login."""
+    """The JSON body of a login: a token, or a name and a password."""
 
-    token: str
+    token: str = ""
+    name: str = ""
+    password: str = ""
 
 
 class LoginRoutes:
@@ -60,20 +71,24 @@ class LoginRoutes:
         return login_page(self._checks, "", safe_page(request.query_params.get("next", "")))
 
     async def begin(self, request: Request) -> Response:
-        """POST /login: a token, as form or JSON."""
+        """POST /login: a token, or a name and a password, as form or JSON."""
         _same_origin(request)
         raw = await read_bytes(request, _LARGEST, _PATIENCE)
         is_form, page = media_type(request.headers) == _FORM, "/"
         if is_form:
-            fields = parse_qs(raw.decode("utf-8", "replace"))
-            token, page = fields.get("token", [""])[0], safe_page(fields.get("next", [""])[0])
+            fields = {
+                name: each[0] for name, each in parse_qs(raw.decode(errors="replace")).items()
+            }
+            page = safe_page(fields.get("next", ""))
+            wanted = LoginRequest(*(fields.get(f, "") for f in LoginRequest.__struct_fields__))
         else:
-            token = read_json(raw, LoginRequest).token
-        key = self._key_of(token.strip())
-        if key is None and is_form:
-            return login_page(self._checks, _WRONG, page, 401)
-        if key is None:
-            raise Problem(401, "invalid token: unknown, expired or revoked")
+            wanted = read_json(raw, LoginRequest)
+        try:
+            key = await self._prove(wanted, request)
+        except Problem as problem:
+            if not is_form:
+                raise
+            return login_page(self._checks, problem.detail, page, problem.status, problem.headers)
         cookie = self._sessions.begin(key)
         made: Response = (
             RedirectResponse(page, 303) if is_form else answer({"csrf": csrf_of(cookie)}, 201)
@@ -81,10 +96,26 @@ class LoginRoutes:
         set_session(made, request, cookie)
         return made
 
-    def _key_of(self, token: str) -> str | None:
-        if self._checks is None:
-            return None
-        return (self._checks.login or self._checks.check_token)(token)
+    async def _prove(self, wanted: LoginRequest, request: Request) -> str:
+        """Return the key of a login. Raises Problem, in words for people."""
+        checks = self._checks
+        if wanted.name or wanted.password:
+            if checks is None or checks.passwords is None:
+                raise Problem(401, _WRONG_PASSWORD)
+            address = request.client.host if request.client is not None else "somewhere"
+            key, wait = await checks.passwords.check(wanted.name, wanted.password, address)
+            if wait:
+                again = str(ceil(wait))
+                detail = f"Too many failed logins. Try again in {again} s."
+                raise Problem(429, detail, "busy", headers={"Retry-After": again})
+            if not key:
+                raise Problem(401, _WRONG_PASSWORD)
+            return key
+        token = wanted.token.strip()
+        found = None if checks is None else (checks.login or checks.check_token)(token)
+        if found is None:
+            raise Problem(401, _WRONG)
+        return found
 
     async def who(self, request: Request) -> Response:
         """GET /session: the principal, and the CSRF token of a browser session."""
@@ -115,7 +146,13 @@ def safe_page(wanted: str) -> str:
     return wanted if _OWN_PAGE.fullmatch(wanted) else "/"
 
 
-def login_page(checks: Checks | None, message: str, page: str, status: int = 200) -> Response:
+def login_page(
+    checks: Checks | None,
+    message: str,
+    page: str,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Response:
     """Return the form, with a link to each issuer at which people log in."""
     field = f'<input type="hidden" name="next" value="{escape(page)}">' if page != "/" else ""
     wrong = f'<p class="wrong" role="alert">{escape(message)}</p>' if message else ""
@@ -125,8 +162,19 @@ def login_page(checks: Checks | None, message: str, page: str, status: int = 200
         f'<p><a class="issuer" href="/login/{name}{escape(query)}">Log in with {escape(label)}</a>'
         for name, label in issuers.items()
     )
-    text = _PAGE % (field, wrong, links)
-    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+    text = _PAGE % (_forms(checks, field, wrong), links)
+    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY} | (headers or {}))
+
+
+def _forms(checks: Checks | None, field: str, wrong: str) -> str:
+    """Return the form for a token, after one for a password if anybody has one."""
+    if checks is None or checks.passwords is None or not checks.passwords.is_on:
+        return _TOKEN_FORM % (
+            *(field, wrong, "current-password", " autofocus"),
+            *(' class="primary"', ""),
+        )
+    token = _TOKEN_FORM % (field, "", "off", "", "", " with it")
+    return _PASSWORD_FORM % (field, wrong) + token
 
 
 def set_session(made: Response, request: Request, cookie: str) -> None:

@@ -318,7 +318,9 @@ _PATHS: Final[OpenApiPart] = {
     },
     "/login": {
         "get": _operation("The login form", {200: "HTML"}, media="text/html"),
-        "post": _operation("Log in with a token", {201: "The CSRF token"}, body="LoginRequest"),
+        "post": _operation(
+            "Log in with a token or a password", {201: "The CSRF token"}, body="LoginRequest"
+        ),
     },
     "/login/{issuer}": {
         "get": _operation("Log in at an issuer", {303: "To the issuer"}, [_ISSUER], media=""),

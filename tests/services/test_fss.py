@@ -56,6 +56,18 @@ def test_files_are_listed_walked_and_described(service: FileService) -> None:
         ask(service, "file_details", url="nf://none")
 
 
+def test_roots_are_listed_with_what_may_be_done(tmp_path: Path) -> None:
+    service = FileService(FileStore({"": tmp_path, "drop": tmp_path}, frozenset({"drop"})))
+    found = service.tasks(
+        Call("list_roots", (), {}), ServiceSession("j", "nfp/c", lambda k, d: None)
+    )
+    service.close()
+    assert found == [
+        {"url": "nf://", "is_writable": False},
+        {"url": "nf://drop", "is_writable": True},
+    ]
+
+
 def test_details_of_a_list_are_a_result_object_for_each(service: FileService) -> None:
     found = ask(service, "file_details", url=["nf://f", "nf://none", 7])
     assert found["nf://f"]["failed"] is False

@@ -90,7 +90,7 @@ Role = tuple[Rule, ...]
 
 _LOOKING: Final = ("show_*", "list_*", "get_stats", "get_status", "why")
 _READING: Final = ("show", "get", "get_inventory", "history")
-_FETCHING: Final = ("list_files", "file_details", "walk", "fetch_file", "read_file")
+_FETCHING: Final = ("list_roots", "list_files", "file_details", "walk", "fetch_file", "read_file")
 
 _LOOK: Final = Rule(frozenset({Verb.MANAGE}), ("mmi.*",), _LOOKING)
 _READ_INVENTORY: Final = Rule(frozenset({Verb.INVENTORY}), EVERYTHING, _READING)

@@ -108,6 +108,13 @@ class FileStore:
         """Parse a URL."""
         return read_url(url, self._roots)
 
+    def roots(self) -> list[dict[str, object]]:
+        """Return the URLs of the roots, and whether files may be put there."""
+        return [
+            {"url": f"{SCHEME}{name}", "is_writable": name in self._writable}
+            for name in sorted(self._roots)
+        ]
+
     # --- opening ------------------------------------------------------------------------------
 
     def open(self, url: object) -> FileIO:

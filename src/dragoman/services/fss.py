@@ -38,6 +38,7 @@ class FileService:
         self.tasks = TaskTable(
             "file",
             {
+                "list_roots": self._store.roots,
                 "list_files": self.list_files,
                 "file_details": self.file_details,
                 "walk": self.walk,

@@ -102,7 +102,9 @@ function drawNav() {
   const inner = h("div", { class: "inner" });
   for (const [path, name, , ability, number] of PAGES) {
     if (path === null) { inner.append(h("div", { class: "group" }, name)); continue; }
-    inner.append(h("a", { href: `#${path}`, "data-path": path, hidden: !may(ability) }, name, number ? h("span", { class: "count", "data-count": path }) : null));
+    // A link that is only hidden would still hold its count.
+    if (!may(ability)) continue;
+    inner.append(h("a", { href: `#${path}`, "data-path": path }, name, number ? h("span", { class: "count", "data-count": path }) : null));
   }
   fill(nav, inner);
 }

@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 from tests.web.caller import Caller
 
+from dragoman.sdk.task_output import install
 from dragoman.testing.harness import LocalBroker
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("network")]
@@ -151,6 +152,7 @@ def test_progress_and_attempts_are_live(page: Page, broker: LocalBroker, caller:
 
 
 def test_what_a_task_prints_is_live(page: Page, broker: LocalBroker, caller: Caller) -> None:
+    install()  # pytest replaces the standard streams for each test
     job = submit(caller, "talk")
     show(page, broker, f"job/{job}")
     expect(page.get_by_role("log")).to_contain_text("reads <b>the file</b>")

@@ -67,7 +67,9 @@ def test_a_name_and_a_password_log_in(
     page: Page, secured: LocalBroker, registry: KeyRegistry, canary: Callable[[str], str]
 ) -> None:
     secret = canary("password")
-    registry.set_password("paul", hash_password(secret), now=NOW, roles=("viewer",))
+    registry.set_password(
+        "paul", hash_password(secret, b"salt of the test"), now=NOW, roles=("viewer",)
+    )
     page.goto(secured.endpoints["http"] + "/#/workers")
     page.get_by_label("Name").fill("paul")
     page.get_by_label("Password").fill("not the password")

@@ -193,7 +193,7 @@ def password(
         if stream.isatty()
         else stream.readline().rstrip("\r\n")
     )
-    stored = hash_password(check_password(given, name))
+    stored = hash_password(check_password(given, name), os.urandom(16))
     registry, now = open_namespace_registry(config, data, namespace), time.time()
     until = now + days * _DAY if days else 0.0
     key = registry.set_password(name, stored, now=now, roles=tuple(role), expires_at=until)

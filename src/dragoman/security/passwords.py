@@ -1,5 +1,4 @@
-"""Passwords of people: a slow hash (scrypt), its text form, and what a password must be. Pure but
-for the salt.
+"""Passwords of people: a slow hash (scrypt), its text form, and what a password must be. Pure.
 
 A password is a key of its principal, `password:` and a random id. The registry has only its hash.
 """
@@ -7,7 +6,6 @@ A password is a key of its principal, `password:` and a random id. The registry 
 import base64
 import hmac
 import re
-import secrets
 import unicodedata
 from hashlib import scrypt
 from typing import Final
@@ -31,11 +29,6 @@ def is_password(key: str) -> bool:
     return key.startswith(f"{PASSWORD_SCHEME}:")
 
 
-def new_password_key() -> str:
-    """Return a key for a new password. Another password is another key, so its sessions end."""
-    return f"{PASSWORD_SCHEME}:{secrets.token_hex(6)}"
-
-
 def check_password(password: str, name: str) -> str:
     """Return a password that may be set. Raises ValueError; the message never contains it."""
     if not SHORTEST <= len(password) <= LONGEST:
@@ -47,9 +40,8 @@ def check_password(password: str, name: str) -> str:
     return password
 
 
-def hash_password(password: str, salt: bytes | None = None) -> str:
+def hash_password(password: str, salt: bytes) -> str:
     """Return the text that the registry stores. Takes a while, on purpose."""
-    salt = secrets.token_bytes(16) if salt is None else salt
     digest = _digest(password, salt, _LOG_N, _R, _P)
     parts = (str(_LOG_N), str(_R), str(_P), _text(salt), _text(digest))
     return "$".join(("scrypt", *parts))

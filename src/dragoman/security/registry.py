@@ -20,7 +20,7 @@ import msgspec
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
 from dragoman.security.keys import KeyChange, KeyState, brief, check_key, check_name, hashed
-from dragoman.security.passwords import is_password, new_password_key
+from dragoman.security.passwords import PASSWORD_SCHEME, is_password
 from dragoman.security.policy import Policy
 from dragoman.security.registry_data import (
     Enrolment,
@@ -185,7 +185,8 @@ class KeyRegistry:
         expires_at: float = 0.0,
     ) -> str:
         """Replace the password of a principal by one with this hash; return its key."""
-        key = new_password_key()
+        # Another password is another key, so the sessions of the old one end.
+        key = f"{PASSWORD_SCHEME}:{secrets.token_hex(6)}"
         with self._changing() as register:
             name = check_name(principal)
             for old in [k for k in register.keys_of(name) if is_password(k)]:

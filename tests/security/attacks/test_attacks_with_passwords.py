@@ -1,6 +1,7 @@
 """Wrong, unknown, replaced and revoked passwords at a real broker; guessing; the records."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ class PasswordSite:
         self.broker = LocalBroker("http", security=security, ledger={"seal": False})
 
     def set(self, password: str) -> None:
-        stored = hash_password(password)
+        stored = hash_password(password, os.urandom(16))
         self.registry.set_password("anna", stored, now=time.time(), roles=("viewer",))
 
     @property

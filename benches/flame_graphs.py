@@ -51,7 +51,7 @@ def draw(spy: str, folder: Path, dialect: str, service: str) -> None:
             each.wait()
 
 
-def _record(spy: str, pid: int, path: Path, title: str) -> list[str]:
+def _record(spy: str, pid: int, path: Path) -> list[str]:
     options = ["--gil", "--rate", str(_RATE), "--duration", str(SECONDS)]
     return [
         spy,

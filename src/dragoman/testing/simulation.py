@@ -114,7 +114,7 @@ class Simulation:
             self._sometimes(8.0, self._disturb, worker)
         self._sometimes(6.0, self._declare)
         self._sometimes(8.0, self._pause)
-        if world.seed % 8 == _DRAINING:
+        if self._has_drains:
             self._sometimes(6.0, self._drain)
         self._sometimes(6.0, self._limit)
         self._to_broker("operator", ScheduleDeclared(SCHEDULE.name, SCHEDULE))
@@ -203,6 +203,10 @@ class Simulation:
 
     def _resume(self, service: ServiceName) -> None:
         self._to_broker("operator", ServicePaused(service, False))
+
+    @property
+    def _has_drains(self) -> bool:
+        return self.world.seed % 8 == _DRAINING
 
     def _drain(self) -> None:
         """Let an operator drain a worker for a while. It may leave and return meanwhile."""
@@ -293,7 +297,8 @@ class Simulation:
             worker.is_good = worker.reports_holds = True
             worker.crash()
             self.world.after(0.5, worker.start)
-            self.world.after(1.0, self._undrain, worker.name)
+            if self._has_drains:
+                self.world.after(1.0, self._undrain, worker.name)
         for name in (*(w.name for w in self.workers), "mars", "plain"):
             helper = self._worker(plentiful_offer(WorkerName(name)))
             helper.is_good = helper.reports_holds = True

@@ -14,6 +14,7 @@ from dragoman import Client, DragomanError, Job, JobFailed
 from dragoman.dialects.registry import DIALECTS
 from dragoman.ledger.reader import LedgerReader
 from dragoman.model.record import Kind, Record
+from dragoman.sdk.calls import Caller
 
 #: Jobs that each client keeps open.
 WINDOW: Final = 4
@@ -41,6 +42,8 @@ class LoadClient(threading.Thread):
         self.acknowledged: dict[str, float] = {}
         #: How each job ended, as this client was told.
         self.ended: dict[str, str] = {}
+        #: The jobs by what their task writes down: a memo01 worker does not know the id of a job.
+        self.labels: dict[str, str] = {}
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -53,7 +56,7 @@ class LoadClient(threading.Thread):
 
     def _submit_some(self, client: Client) -> None:
         caller = client.options(timeout=LATEST)
-        jobs = [caller.submit(SERVICE, "noted") for _ in range(WINDOW)]
+        jobs = [self._submit(caller) for _ in range(WINDOW)]
         for job in jobs if self.acknowledges else ():
             # A refused job is done, and never was acknowledged.
             if job.wait_until_acknowledged(LATEST) and job.asynchronous.is_acknowledged:
@@ -64,6 +67,15 @@ class LoadClient(threading.Thread):
                 self.acknowledged[job.id] = time.monotonic()
         refused = {self.ended[job.id] for job in jobs} - {"succeeded"}
         assert not (self.acknowledges and refused), f"{self.name}: {refused}"
+
+    def _submit(self, caller: Caller) -> Job:
+        if not self.acknowledges:
+            # If this client asks again, that is another job.
+            return caller.submit(SERVICE, "noted")
+        label = f"{self.name}-{len(self.labels)}"
+        job = caller.submit(SERVICE, "noted", label=label)
+        self.labels[label] = job.id
+        return job
 
 
 def outcome(job: Job) -> str:
@@ -177,7 +189,9 @@ class Load:
     def runs(self) -> "Counter[str]":
         """How often each job ran."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
-        return Counter(line.split()[1] for line in lines if line.startswith("ran "))
+        ran = (line.split()[1] for line in lines if line.startswith("ran "))
+        labels = {label: job for each in self.clients for label, job in each.labels.items()}
+        return Counter(labels.get(word, word) for word in ran)
 
     def lost(self) -> dict[str, str]:
         """Return acknowledged jobs that did not succeed."""

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
+from time import monotonic
 from typing import Any, Final
 
 from dragoman.dialects.peer_sides import (
@@ -213,17 +214,17 @@ class AsyncClient:
         submission = Submission(name, service, call, parsed, priority, key, more)
         submission = submission_before(self._middleware, submission)
         if self._uploads.concern(submission):
-            submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
+            submitted = self._jobs[submission.job] = AsyncJob(submission, self, monotonic())
             self._uploads.begin(submitted)
             return submitted
         # Encode first: a request that cannot be encoded must not be remembered as submitted.
         frames = list(self._side.submit(submission))
-        submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
+        submitted = self._jobs[submission.job] = AsyncJob(submission, self, monotonic())
         self._connection.send(frames)
         return submitted
 
     def _send_stored(self, job: AsyncJob) -> None:
-        job.asked_at = self._now()
+        job.asked_at = monotonic()
         self._connection.send(list(self._side.submit(job.submission)))
 
     async def load(self, found: object) -> Any:
@@ -307,7 +308,7 @@ class AsyncClient:
         if known is not None:
             return known
         submission = Submission(JobId(job_id), service, Call(), parse_target(target))
-        job = self._jobs[job_id] = AsyncJob(submission, self, self._now())
+        job = self._jobs[job_id] = AsyncJob(submission, self, monotonic())
         job.is_acknowledged = True
         job.ask_after = FOLLOW_AFTER
         self._connection.send(self._side.ask(job.id))
@@ -370,9 +371,6 @@ class AsyncClient:
 
     # --- receiving and repeating --------------------------------------------------------------
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def _receive(self, frames: list[bytes]) -> None:
         for notice in self._side.receive(frames):
             if isinstance(notice, SendNow):
@@ -386,7 +384,7 @@ class AsyncClient:
     def _deliver(self, notice: ClientNotice) -> None:
         job = self._jobs.get(notice.job)  # type: ignore[union-attr]
         if job is not None:
-            job.asked_at, job.asks = self._now(), 0
+            job.asked_at, job.asks = monotonic(), 0
             job.receive(notice)
             if job.is_done:
                 self._jobs.pop(job.id, None)
@@ -397,7 +395,7 @@ class AsyncClient:
         """Repeat what may have been lost; open a new socket if the broker is silent."""
         while True:
             await asyncio.sleep(_TICK)
-            now = self._now()
+            now = monotonic()
             if self.refusal:
                 self._fail_refused()
             if self._has_moved():

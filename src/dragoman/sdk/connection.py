@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Final
 
 from dragoman.dialects.base import Frames
@@ -44,20 +45,20 @@ class BrokerConnection:
 
     async def open(self) -> None:
         """Connect. This never fails: an absent broker shows as silence."""
-        self.heard_at = asyncio.get_running_loop().time()
+        self.heard_at = monotonic()
         self._transport = transport = self._make()
         await transport.open(self._drain)
 
     def discount_silence(self, seconds: float) -> None:
         """Exclude some seconds from the broker's silence: this process could not read then."""
-        self.heard_at = min(self.heard_at + seconds, asyncio.get_running_loop().time())
+        self.heard_at = min(self.heard_at + seconds, monotonic())
 
     def _drain(self) -> None:
         transport = self._transport
         if transport is None:
             return
         for _, frames in transport.drain(_DRAIN):
-            self.heard_at = asyncio.get_running_loop().time()
+            self.heard_at = monotonic()
             self._receive(frames)
         self._retry()
         transport.flush()
@@ -98,7 +99,7 @@ class BrokerConnection:
             if move_on is not None:
                 move_on()
             # Count silence from now on, so that the caller waits as long again.
-            self.heard_at = asyncio.get_running_loop().time()
+            self.heard_at = monotonic()
             return
         if self._is_rebuilding:
             return
@@ -116,7 +117,7 @@ class BrokerConnection:
         renew = getattr(transport, "renew", None)
         if renew is None or self._is_closed or not await renew() or self._is_closed:
             return False
-        self.heard_at = asyncio.get_running_loop().time()
+        self.heard_at = monotonic()
         self._transport = transport
         self._drain()
         return True

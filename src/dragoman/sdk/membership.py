@@ -80,7 +80,7 @@ class Membership:
         self._connection.send(messages)
 
     def silent_for(self, now: float) -> float:
-        """Return how many seconds the broker has been silent; `now` is the loop's time."""
+        """Return how many seconds the broker has been silent; `now` is monotonic time."""
         return now - self._connection.heard_at
 
     def renew(self, reason: str) -> None:

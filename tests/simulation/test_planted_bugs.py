@@ -10,7 +10,7 @@ pytestmark = pytest.mark.sim
 #: Bugs that need a rare coincidence, with the seed before one that catches them soon. The seeds
 #: from 1 on may take longer than the time limit of a test.
 RARE = {
-    "early_absence": 24,
+    "early_absence": 36,
     "forgotten_cancel": 20,
     "paused_service_is_dispatched": 199,
     "retry_after_cancel": 81,

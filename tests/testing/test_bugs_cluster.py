@@ -5,7 +5,8 @@ import pytest
 from dragoman.testing.bugs.cluster import BUGS
 from dragoman.testing.cluster_simulation import simulate_cluster
 
-pytestmark = pytest.mark.sim
+# One bug needs 43 worlds: 23 s of CPU, and more than a minute on a busy disk.
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("name", list(BUGS))

@@ -19,6 +19,7 @@ from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.sdk.errors import DragomanError, JobFailed, StillRunning
 from dragoman.sdk.jobs import AsyncJob, Chunk
+from dragoman.sdk.large_values import LARGEST
 from dragoman.sdk.large_values import SCHEME as SCHEME
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class AsyncFiles:
         await asyncio.to_thread(part.replace, destination)
         return destination
 
-    async def read(self, url: str, most: int) -> bytes:
+    async def read(self, url: str, most: int = LARGEST) -> bytes:
         """Return the bytes of a file, at most so many. Raises `TransferFailed` if it has more."""
         size = int((await self.details(url))["size_bytes"])
         if size > most:

@@ -1,6 +1,6 @@
 """Dragoman beside other task systems: the same task, calls in flight and machine, in one run.
 
-The systems live in an environment of their own (`build/peers`), made at the first run. nats-server
+Each system has an environment of its own (below `build/peers`), made at the first run. nats-server
 comes with Dragoman; Redis comes from the system, and is installed with apt-get where this runs as
 root. What cannot run is named in the table. Every system has one client with 100 calls of
 `add(x, y)` in flight and one worker process with 8 threads (or coroutines). `on disk` says whether
@@ -28,7 +28,6 @@ from dragoman.testing.fabric import free_port
 from dragoman.transports.nats_server import find_binary
 
 HOME = Path(__file__).parents[1] / "build" / "peers"
-PYTHON = HOME / "bin" / "python"
 PROGRAM = str(Path(__file__).with_name("peer_systems.py"))
 #: Package, server, and whether an accepted job is on disk.
 SYSTEMS = {
@@ -122,9 +121,9 @@ def markdown(shape: Shape, found: Found) -> str:
 
 def peer(shape: Shape, system: str, packages: str, server: str) -> dict[str, float]:
     """Measure one system."""
-    install(packages.split())
+    python = install(HOME / system, packages.split())
     with TemporaryDirectory() as folder, SERVERS[server](Path(folder)) as (process, address):
-        command = [str(PYTHON), PROGRAM, system]
+        command = [str(python), PROGRAM, system]
         workers = [start([*command, "worker", address]) for _ in range(shape.workers)]
         try:
             load = [*command, "client", address, str(shape.in_flight), str(SECONDS)]
@@ -134,19 +133,21 @@ def peer(shape: Shape, system: str, packages: str, server: str) -> dict[str, flo
                 stop(worker)
 
 
-def install(packages: list[str]) -> None:
-    """Install packages into the peers' environment, if they are not there."""
-    if not PYTHON.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True)
-    marks = [HOME / f".{package.partition('[')[0]}" for package in packages]
-    if all(mark.exists() for mark in marks):
-        return
-    pip = [str(PYTHON), "-m", "pip", "install", "-q", "--prefer-binary"]
+def install(home: Path, packages: list[str]) -> Path:
+    """Install packages into an environment, if they are not there; return its interpreter.
+
+    Not one for all: arq and Celery need different versions of Redis' client.
+    """
+    python, mark = home / "bin" / "python", home / ".installed"
+    if mark.exists():
+        return python
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    pip = [str(python), "-m", "pip", "install", "-q", "--prefer-binary"]
     done = subprocess.run([*pip, *packages], check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"pip install failed: {done.stderr.strip().splitlines()[-1]}")
-    for mark in marks:
-        mark.touch()
+    mark.touch()
+    return python
 
 
 # --- servers ----------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from dragoman import Client, Worker
 from dragoman.security.keys import KeyState
+from dragoman.security.passwords import hash_password
 from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
@@ -73,6 +74,7 @@ def network_worker(url: str, name: str, stop: threading.Event, **more: Any) -> W
             if stop.wait(0.5) or job.is_cancelled:
                 break
             log({"site": site, "devices": number, "last": f"r{number % 7}"})
+            print(f"r{number % 7}: configuration is as planned, {number} devices so far")
         return "stopped"
 
     @worker.task
@@ -105,11 +107,18 @@ def workers(broker: LocalBroker, stop: threading.Event) -> Iterator[Worker]:
     devices = [f"r{number}" for number in range(1, 8)]
     labels = {"site": "vienna", "zone": "dmz"}
     yield network_worker(
-        url("nfp"), "edge-1", stop, concurrency=4, labels=labels, resources=devices[:4]
+        url("nfp"),
+        "edge-1",
+        stop,
+        concurrency=4,
+        labels=labels,
+        resources=devices[:4],
+        log_lines=True,
     )
     yield network_worker(url("http"), "edge-2", stop, concurrency=4, resources=devices[4:])
     yield simple_worker(url("zss"), "billing", "ledger-1", 0.03)
     yield simple_worker(url("dcp"), "render", "gpu-1", 0.12)
+    yield simple_worker(url("dcp"), "render", "gpu-2", 0.12)
     yield simple_worker(url("memo"), "mail", "smtp-1", 0.02)
     yield simple_worker(url("mdp"), "echo", "echo-1", 0.005)
     yield simple_worker(url("ncl"), "batch", "node-1", 0.2)
@@ -156,7 +165,7 @@ def world(folder: Path) -> Iterator[tuple[LocalBroker, dict[str, str]]]:
     settings: dict[str, Any] = {
         "services": {"render": {"concurrency": 2, "rate": 5}, "network": network},
         "inventory": {"edge-*": {"site": "vienna", "ntp": ["10.0.0.1"]}},
-        "files": {"roots": {"": str(shared)}},
+        "files": {"roots": {"": str(shared)}, "writable": [""]},
     }
     with LocalBroker(*LINKS, data=folder, **settings) as broker, ExitStack() as stack:
         for worker in workers(broker, stop):
@@ -177,6 +186,7 @@ def special_jobs(client: Client) -> dict[str, str]:
     asks = client.submit("network", "change", host="r3", lines=["ntp server 10.0.0.1"])
     client.submit("archive", "store", path="/srv/a.tar")
     broker = "mmi.service.broker"
+    client.call(broker, "drain_worker", "gpu-2", "gets a new driver")
     for name, seconds in {"nightly-audit": 86400, "ping-core": 10}.items():
         members = {
             "name": name,
@@ -236,6 +246,7 @@ def shoot_secured(page: Page, folder: Path, out: Path, suffix: str) -> None:
     token = registry.new_token("anna", now=now, roles=("admin",))
     registry.new_token("otto", now=now, roles=("submitter",))
     registry.add("curve:" + "ab" * 20, now=now, state=KeyState.PENDING, note="connected over nfp")
+    registry.set_password("anna", hash_password("correct horse battery", bytes(16)), now=now)
     security = {"enabled": True, "registry": registry.path}
     with LocalBroker("http", data=folder / "data", security=security) as broker:
         base = broker.endpoints["http"]
@@ -243,7 +254,7 @@ def shoot_secured(page: Page, folder: Path, out: Path, suffix: str) -> None:
         page.get_by_label("Token").wait_for()
         page.screenshot(path=out / f"login-{suffix}.png")
         page.get_by_label("Token").fill(token)
-        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("button", name="Log in with it").click()
         page.locator("main h1").wait_for()
         shoot(page, f"{base}/#/security", out, f"security-{suffix}", "#keys table")
         shoot(page, f"{base}/#/audit", out, f"audit-secured-{suffix}")

@@ -75,4 +75,4 @@ def test_a_worker_object_takes_no_isolation_from_the_command(here: None) -> None
     command = [COMMAND, "worker", "made:w", "--service", "s", "--processes", "2"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode != 0
-    assert "set isolation and processes where it is made" in found.stdout + found.stderr
+    assert "set isolation, processes and log_lines where it is made" in found.stdout + found.stderr

@@ -262,7 +262,6 @@ def test_peers_that_read_the_text_literally_are_answered_in_kind(broker: StartBr
             assert (header, command, whom, empty, job) == (BROKER, b"\x04", b"tc", b"", uuid)
             said = json.dumps({worker.identity.decode(): {"result": 1, "failed": False}}).encode()
             worker.send(WORKER, b"\x05", whom, b"", job, b"200", said)
-        reply_of_text(client, uuid)  # queued
         command, status, body = reply_of_text(client, uuid)
         assert (command, status) == (b"\x05", b"202")
         assert sorted(json.loads(body)["workers"]) == ["t1", "t2"]

@@ -40,7 +40,7 @@ def test_the_report_shows_everything_and_loads_nothing(tables: TableStore) -> No
     assert "@import" not in text
     assert not re.search(r"url\(|https?://", text)
     wanted = ["Traffic", "Job duration", "Hour by hour", "Slowest services", "Who calls whom"]
-    wanted += ["Bridges", "Workers", "Workers at work", "Forecast", "Then and now"]
+    wanted += ["Bridges", "Workers", "Workers at work", "Forecast", "Capacity", "Then and now"]
     wanted += ["Bill", "Objectives", "Anomalies"]
     assert page.titles[1:] == wanted
     assert page.titles[0].startswith("Audit")

@@ -34,6 +34,12 @@ def test_queueing_has_its_own_time_which_ends_with_the_first_dispatch(stage: Sta
     assert code(stage, 20.0) == []
 
 
+def test_patience_ends_no_job_that_waits_for_a_worker_that_is_there(stage: Stage) -> None:
+    stage.tell(submitted("j1", patience=5.0), joined("w1", credit=0))
+    assert code(stage, 5.1) == []
+    assert stage.job("j1").state is JobState.QUEUED
+
+
 def test_a_job_that_waits_to_be_bound_has_its_queueing_time_too(stage: Stage) -> None:
     stage.tell(submitted("j1", target="all", queue_timeout=5.0))
     assert code(stage, 5.1) == [FaultCode.QUEUE_TIMEOUT]

@@ -141,6 +141,12 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
 }
 
 
+def test_a_job_does_not_wait_for_a_drained_worker_beside_a_busy_one(stage: Stage) -> None:
+    drained(stage)
+    stage.tell(joined("w2", credit=0))
+    assert stage.why() is Reason.ALL_BUSY
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_why_says(stage: Stage, reason: Reason) -> None:
     SCENES[reason](stage)

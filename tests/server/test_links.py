@@ -67,6 +67,10 @@ def make() -> tuple[Link, MemoryHub]:
     return Link(OddSide(), hub), hub
 
 
+def test_a_link_that_is_not_open_has_no_endpoint() -> None:
+    assert Link(OddSide(), MemoryHub()).endpoint == ""
+
+
 def test_a_malformed_message_becomes_a_record_and_the_next_one_is_read() -> None:
     link, hub = make()
     for word in (b"malformed", b"bug", b"fine"):

@@ -128,12 +128,28 @@ def test_a_full_disk_holds_everything_back_and_loses_nothing(
 
     async def scenario(server: MemoryServer) -> None:
         peer = server.worker("w", "math")
+        await settle(lambda: server.loop.is_retrying)
         await settle(server.has_workers)
         server.loop.submit(submission("j1"))
         await settle(lambda: peer.inbox)
 
     server.run(scenario)
     assert [r.kind for r in server.ledger.read()] == ["joined", "submitted", "dispatched"]
+
+
+@pytest.mark.parametrize(
+    ("due", "wakes_at", "woken"),
+    [(None, 5.0, 0), (None, None, 0), (4.0, 5.0, 1), (6.0, 5.0, 0), (4.0, None, 1)],
+)
+def test_a_send_outside_a_turn_wakes_the_loop_only_if_something_is_due_earlier(
+    monkeypatch: pytest.MonkeyPatch, due: float | None, wakes_at: float | None, woken: int
+) -> None:
+    loop, wakes = MemoryServer().loop, list[bool]()
+    monkeypatch.setattr(loop.engine, "next_due", lambda: due)
+    monkeypatch.setattr(loop.links, "wake", lambda: wakes.append(True))
+    loop._wakes_at = wakes_at
+    loop._wake_if_due_earlier()
+    assert len(wakes) == woken
 
 
 class MissingLedger(MemoryLedger):

@@ -14,7 +14,7 @@ import time
 
 import psutil
 import zmq
-from benches.bench_nfp import Row, dragoman
+from benches.bench_nfp import Row, cpu_of, dragoman
 
 WORKERS = CLIENTS = 2000
 SECONDS = 15.0
@@ -49,14 +49,9 @@ def run() -> list[Row]:
 
 def share(broker: psutil.Process) -> float:
     """Return the share of a core that the broker uses."""
-    before = _cpu(broker)
+    before = cpu_of(broker)
     time.sleep(SECONDS)
-    return (_cpu(broker) - before) / SECONDS
-
-
-def _cpu(broker: psutil.Process) -> float:
-    times = broker.cpu_times()
-    return float(times.user + times.system)
+    return (cpu_of(broker) - before) / SECONDS
 
 
 def beat(clients: str, workers: str) -> None:

@@ -81,8 +81,9 @@ def _ratios(rates: dict[str, float], costs: dict[str, float]) -> list[Row]:
 
 def _against_norfab(rates: dict[str, float]) -> Iterator[Row]:
     for mode, fleet in (("pipelined", "one worker"), *((each, each) for each in FLEETS)):
-        for durability in ("relaxed", "strict"):
-            ratio = rates[f"dragoman {durability} {mode}"] / rates[f"norfab {mode}"]
+        theirs = rates[f"norfab {mode}"]
+        for durability in ("relaxed", "strict") if theirs else ():
+            ratio = rates[f"dragoman {durability} {mode}"] / theirs
             yield f"nfp: {durability} against norfab, {fleet} (aim 10)", ratio, "times"
 
 
@@ -111,16 +112,18 @@ def load(
         assert peers.stdin is not None
         assert peers.stdout is not None
         assert peers.stdout.readline() == "measuring\n"
-        before, thread = _cpu(broker), _first_thread(broker)
+        before, thread = cpu_of(broker), _first_thread(broker)
         peers.stdin.write("\n")
         peers.stdin.flush()
         found: dict[str, float] = json.loads(peers.stdout.readline())
-        found["cpu"] = (_cpu(broker) - before) / found["requests"] * 1e6
-        found["thread"] = (_first_thread(broker) - thread) / found["requests"] * 1e6
+        requests = found["requests"] or 1.0
+        found["cpu"] = (cpu_of(broker) - before) / requests * 1e6
+        found["thread"] = (_first_thread(broker) - thread) / requests * 1e6
     return found
 
 
-def _cpu(process: psutil.Process) -> float:
+def cpu_of(process: psutil.Process) -> float:
+    """Return the CPU seconds that a process has used."""
     times = process.cpu_times()
     return float(times.user + times.system)
 

@@ -22,7 +22,8 @@ from dragoman.model.value import field, value
 class ReplyKind(StrEnum):
     """What a reply reports. Workers send ACCEPTED to FINAL; clients receive all kinds."""
 
-    QUEUED = "queued"  #: the broker holds the job (durably, if strict)
+    #: The broker holds the job (durably, if strict), and it waits. Not sent if a worker has it now.
+    QUEUED = "queued"
     DISPATCHED = "dispatched"  #: these workers have the job
     ACCEPTED = "accepted"  #: the worker confirmed that it has the job
     PROGRESS = "progress"

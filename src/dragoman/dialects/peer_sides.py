@@ -42,7 +42,7 @@ class Submission:
 
 @value
 class Queued:
-    """The broker holds the job."""
+    """The broker holds the job, and it waits for a worker."""
 
     job: JobId
 

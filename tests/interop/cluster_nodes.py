@@ -52,6 +52,11 @@ class Node(Process):
             env={"PYTHONPATH": ":".join(path), "CLOCK_SHIFT": str(self._clock)},
         )
 
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """The endpoints of its listeners."""
+        return {link: f"tcp://{place}" for link, place in self.cluster.places[self.name].items()}
+
     def shift_clock(self, seconds: float) -> None:
         """Let the wall clock of the broker jump."""
         with open(self._clock, "r+b" if self._clock.exists() else "wb") as file:

@@ -8,11 +8,11 @@ import json
 import os
 import subprocess
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import pynng
-from tests.interop.harness import Broker, Fleet, Process
+from tests.interop.harness import Fleet, Process
 from tests.interop.matrix_stage import CREW
 from tests.interop.norfab_peers import RealClient, start_worker
 from tests.interop.pynng_peers import PynngClient
@@ -27,6 +27,15 @@ class Told(NamedTuple):
 
     value: Any = None
     fault: str = ""
+
+
+class Listening(Protocol):
+    """A broker, or a node of a cluster."""
+
+    @property
+    def endpoints(self) -> Mapping[str, str]:
+        """What it listens at, by link."""
+        ...
 
 
 class Caller(Protocol):
@@ -48,7 +57,7 @@ class Caller(Protocol):
 class NorfabCaller:
     """NorFab's own client. Its time-outs are whole seconds, its bytes what JSON has for them."""
 
-    def __init__(self, fleet: Fleet, broker: Broker) -> None:
+    def __init__(self, fleet: Fleet, broker: Listening) -> None:
         self._client = RealClient(fleet, broker.endpoints["nfp"], "mx-norfab-client")
 
     def call(self, service: str, task: str, *args: Any, timeout: float = 30.0) -> Told:
@@ -82,7 +91,7 @@ def _of_norfab(result: dict[str, Any] | None, state: dict[str, Any]) -> Told:
 class NodeCaller:
     """ZSS's published client, in one Node process for all calls."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Listening) -> None:
         self._process = subprocess.Popen(
             ["node", "matrix-client.js", broker.endpoints["zss"]],
             cwd=NODE,
@@ -135,7 +144,7 @@ def _of_node(said: dict[str, Any]) -> Told:
 class PynngCaller:
     """A memo01 client on NNG's own library."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Listening) -> None:
         self._client = PynngClient(broker.endpoints["memo"])
 
     def call(self, service: str, task: str, *args: Any, timeout: float = 30.0) -> Told:
@@ -158,23 +167,23 @@ class PynngCaller:
 # --- workers ------------------------------------------------------------------------------------
 
 
-def _norfab_worker(fleet: Fleet, broker: Broker, service: str) -> Process:
+def _norfab_worker(fleet: Fleet, broker: Listening, service: str) -> Process:
     name = f"{service}-{len(fleet.processes)}"
     return start_worker(fleet, broker.endpoints["nfp"], name, service)
 
 
-def _node_service(fleet: Fleet, broker: Broker, service: str) -> Process:
+def _node_service(fleet: Fleet, broker: Listening, service: str) -> Process:
     command = ("node", "matrix-service.js", broker.endpoints["zss_backend"], service)
     return fleet.run(*command, name=service, env=ENV, cwd=NODE)
 
 
-def _pynng_worker(fleet: Fleet, broker: Broker, service: str) -> Process:
+def _pynng_worker(fleet: Fleet, broker: Listening, service: str) -> Process:
     crew = str(CREW["pynng"])
     return fleet.python("-m", "tests.interop.pynng_peers", broker.endpoints["memo"], service, crew)
 
 
 #: How a worker that is not ours is started, by its column of the table.
-START: Final[dict[str, Callable[[Fleet, Broker, str], Process]]] = {
+START: Final[dict[str, Callable[[Fleet, Listening, str], Process]]] = {
     "norfab": _norfab_worker,
     "zss-npm": _node_service,
     "pynng": _pynng_worker,

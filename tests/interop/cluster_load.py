@@ -2,6 +2,7 @@
 
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -136,15 +137,17 @@ class Load:
         for thread in self.threads:
             thread.start()
 
-    def acknowledgements(self) -> list[float]:
-        """Return when jobs were acknowledged."""
-        return sorted(at for each in self.threads for at in list(each.acknowledged.values()))
+    def acknowledgements(self, after: float) -> list[float]:
+        """Return when jobs were acknowledged after a moment."""
+        # Each thread notes its times in order.
+        known = [list(each.acknowledged.values()) for each in self.threads]
+        return sorted(at for times in known for at in times[bisect_right(times, after) :])
 
     def until_acknowledged(self, after: float, many: int = 1, at_most: float = LATEST) -> float:
         """Wait until jobs were acknowledged after a moment; return how long the first took."""
         deadline = time.monotonic() + at_most
         while True:
-            later = [at for at in self.acknowledgements() if at > after]
+            later = self.acknowledgements(after)
             if len(later) >= many:
                 return later[0] - after
             assert time.monotonic() < deadline, f"no acknowledgement for {at_most:g} s"
@@ -153,7 +156,7 @@ class Load:
     def longest_gap(self, since: float, quiet: float = 2.0) -> float:
         """Wait until acknowledgements come again; return the longest time without one since."""
         self.until_acknowledged(time.monotonic() + quiet)
-        times = [since, *(at for at in self.acknowledgements() if at > since)]
+        times = [since, *self.acknowledgements(since)]
         return max(later - earlier for earlier, later in pairwise(times))
 
     def finish(self) -> None:

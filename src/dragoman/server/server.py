@@ -1,11 +1,10 @@
-"""A broker as a process: ledger, recovery, links, loop, maintenance, and an orderly shutdown."""
+"""A broker as a process: ledger, role in a cluster, recovery, serving, and an orderly shutdown."""
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -14,12 +13,9 @@ from dragoman.core.effects import Effect
 from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
-from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import resume
-from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.atomic_file import make_folder
 from dragoman.ledger.audit import read_key
-from dragoman.ledger.base import LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.node_segments import NodeSegments
 from dragoman.ledger.replicated import ReplicatedLedger, open_replica
@@ -28,61 +24,32 @@ from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
 from dragoman.security.files import make_private_folder
 from dragoman.server.accept_errors import AcceptErrors
-from dragoman.server.audit_export import AuditExport
-from dragoman.server.background_snapshots import BackgroundSnapshots
-from dragoman.server.builtin_services import relaxed_services
-from dragoman.server.builtin_wiring import make_builtin
 from dragoman.server.clock import Clock
 from dragoman.server.clock_check import describe_clock, require_plausible
 from dragoman.server.cluster_node import ClusterNode, Role
-from dragoman.server.control import BrokerControl
-from dragoman.server.credentials import certificate_of
 from dragoman.server.file_roots import check_roots
-from dragoman.server.guard import Guard
-from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership, write_last
+from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership
 from dragoman.server.lease import LeaseHolder
 from dragoman.server.ledger_maintenance import LedgerMaintenance, make_maintenance
-from dragoman.server.ledger_queries import LedgerQueries
-from dragoman.server.ledger_watch import LedgerWatch
-from dragoman.server.links import Links
 from dragoman.server.loop import Loop
 from dragoman.server.machine_memory import usable_memory, with_memory
-from dragoman.server.mesh import Mesh
 from dragoman.server.namespace_place import NamespacePlace
-from dragoman.server.service_runner import ServiceRunner
-from dragoman.server.service_terms import ServiceTerms
+from dragoman.server.serving import OnReady, RecoveredBroker, ServingBroker
 from dragoman.server.settings import BrokerSettings
 from dragoman.server.settings_pinned import pinned
-from dragoman.server.side_recovery import SideRecovery
 from dragoman.server.stop_signals import stop_on_signals
 from dragoman.server.store_recovery import (
     RecoveredStore,
     collector_paused,
     recover_store,
-    take_snapshot,
-)
-from dragoman.server.traces import JobTraces, OtlpSpans
-from dragoman.server.webhooks import make_webhooks
-from dragoman.server.wiring import (
-    OPEN,
-    Admission,
-    admission_of,
-    make_links,
 )
 from dragoman.services.inventory import Inventory
 from dragoman.services.inventory_files import BrokenInventory
 from dragoman.services.logs import LogBuffer
-from dragoman.transports.memory import MemoryHub
-
-if TYPE_CHECKING:
-    from dragoman.server.federation import Federation
 
 log = structlog.get_logger("dragoman.server")
 
 _PROGRESS_EVERY: Final = 250_000
-
-#: Called with the bound endpoints by link when all are open.
-OnReady = Callable[[dict[str, str]], None]
 
 
 class Server:
@@ -156,8 +123,8 @@ class Server:
         """Serve: at once if this broker is alone, else whenever it leads."""
         member = self.leadership
         if member is None or not isinstance(ledger, ReplicatedLedger):
-            broker, clock, first = await asyncio.to_thread(self._recover, ledger)
-            await self._serve(ledger, inventory, broker, clock, first, on_ready)
+            recovered = await asyncio.to_thread(self._recover, ledger)
+            await self._serve(recovered, inventory, on_ready)
             return
         self._handle_signals()
         if self._ends_role:
@@ -170,10 +137,10 @@ class Server:
             store = await member.until_leading(ledger, self._snapshots(), keep)
             if store is None:
                 return
-            broker, clock, first = await asyncio.to_thread(self._recover, ledger, store)
-            await member.fence(ledger, first)
+            recovered = await asyncio.to_thread(self._recover, ledger, store)
+            await member.fence(ledger, recovered.first)
             await member.close_pass_through()
-            await self._serve(ledger, inventory, broker, clock, first, on_ready)
+            await self._serve(recovered, inventory, on_ready)
         except LEADERSHIP_ENDS as error:
             self._begin_again = not self._asked_to_stop
             log.error("this node no longer leads; it follows the next leader", error=str(error))
@@ -200,17 +167,7 @@ class Server:
                 return head.seq, head.mark
         return None
 
-    def _take_snapshot(self, broker: Broker, ledger: SqliteLedger) -> None:
-        """Write a snapshot of the stopped broker, so that the next start reads little else."""
-        store, retention = broker.state.store, self.settings.limits.retention
-        try:
-            take_snapshot(store, ledger, self._snapshots(), retention)
-        except (LedgerError, OSError) as error:
-            log.warning("no snapshot was written; the next start takes longer", error=str(error))
-
-    def _recover(
-        self, ledger: SqliteLedger, store: JobStore | None = None
-    ) -> tuple[Broker, Clock, list[Effect]]:
+    def _recover(self, ledger: SqliteLedger, store: JobStore | None = None) -> RecoveredBroker:
         """Fold the ledger into a broker that continues where the last one stopped.
 
         A standby has the fold already: `store`.
@@ -226,7 +183,8 @@ class Server:
                 if store is not None
                 else recover_store(ledger, self._snapshots(), limits.finished_jobs)
             )
-            return self._resume(recovered, limits, records)
+            broker, clock, first = self._resume(recovered, limits, records)
+            return RecoveredBroker(ledger, broker, clock, first, self._covered)
 
     def _resume(
         self, recovered: RecoveredStore, limits: Limits, records: int
@@ -255,131 +213,18 @@ class Server:
         return f"{where}pid {os.getpid()}"
 
     async def _serve(
-        self,
-        ledger: SqliteLedger,
-        inventory: Inventory,
-        broker: Broker,
-        clock: Clock,
-        first: list[Effect],
-        on_ready: OnReady,
+        self, recovered: RecoveredBroker, inventory: Inventory, on_ready: OnReady
     ) -> None:
-        settings, member = self.settings, self.leadership
-        hub = MemoryHub()
-        guard = self._make_guard(clock)
-        admission = self._admission(guard, clock)
-        mesh = Mesh(settings, admission, broker.state)
-        links = Links([*make_links(settings, hub, admission, self._place), *mesh.links])
-        sides = {link.name: link.side for link in links.by_name.values()}
-        recovery = SideRecovery(sides, broker, ledger.body)
-        recovery.restore(clock.now())
-        terms = ServiceTerms(settings.services, relaxed_services(), settings.weights)
-        self.loop = loop = Loop(broker, ledger, links, clock, terms)
-        loop.engine.before_send = recovery.before
-        loop.is_stopping = self._ends_role
-        if guard is not None:
-            guard.attach(loop, body_codecs())
-        maintenance = self._maintenance or make_maintenance(ledger, settings)
-        control = BrokerControl(loop, self._go_down, maintenance.seal_now)
-        queries = LedgerQueries(ledger.path, body_codecs())
-        node = None if member is None else member.row
-        builtin, overview = make_builtin(
-            settings, hub, inventory, loop, guard, control, queries, self._logs, node
-        )
-        if self._place is not None:
-            self._place.extend(builtin.mmi)
-        mesh.attach(loop, builtin.mmi.tasks, overview.view)
-        overview.follow(mesh.rows, None if member is None else member.cluster.ask_nodes)
-        runner = ServiceRunner(hub)
-        watch = LedgerWatch(ledger, loop)
-        snapshots = BackgroundSnapshots(
-            ledger, settings.data, settings.limits, self._covered, is_checked=not self._covered
-        )
-        overview.sealed_seq = maintenance.sealed_seq
-        audit = AuditExport(settings.security, settings.data, ledger, ledger.head, clock.now)
-        loop.listeners += audit.listeners
-        hooks = make_webhooks(settings, ledger, loop, clock.now)
-        spans = OtlpSpans(settings.traces.endpoint) if settings.traces.endpoint else None
-        if spans is not None:
-            loop.listeners.append(JobTraces(spans.export, body_codecs()).durable)
+        def ready(endpoints: dict[str, str]) -> None:
+            self.settings = pinned(self.settings, endpoints)
+            on_ready(endpoints)
+
+        parts = (self._logs, self._go_down, self.leadership, self._place, self._maintenance)
+        serving = ServingBroker(self.settings, recovered, inventory, *parts)
+        self.loop = serving.loop
+        self.loop.is_stopping = self._ends_role
         self._handle_signals()
-        try:
-            await links.open()
-            for task in links.background_tasks():
-                loop.health.watch(task)
-            for service in builtin.services():
-                runner.offer(service)
-            self.settings = pinned(settings, links.endpoints())
-            on_ready(links.endpoints())
-            overview.lag.start()
-            maintenance.lead(clock.now, lambda: NeededRecords(broker.state.store), loop.health)
-            if member is None:
-                maintenance.start_sealing()
-            snapshots.start(loop.health)
-            audit.start(loop.health)
-            hooks.start(loop.health)
-            watch.start()
-            if guard is not None:
-                guard.start()
-            if member is not None:
-                loop.require_lead = member.require_lead
-                member.serves(links.endpoints(), loop.halt)
-            await loop.run(first, is_written=member is not None)
-        except LEADERSHIP_ENDS:
-            await maintenance.pause()
-            await audit.stop()
-            await snapshots.stop()
-            raise
-        finally:
-            await watch.stop()
-            await hooks.stop()
-            if guard is not None:
-                await guard.stop()
-            await runner.close()
-            builtin.close()
-            overview.lag.stop()
-            await links.close()
-            await queries.close()
-            if spans is not None:
-                await asyncio.to_thread(spans.close)
-        stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
-        await write_last(ledger, stopped, is_alone=member is None)
-        await audit.stop()
-        if member is None:
-            await maintenance.stop()
-        else:
-            await maintenance.pause()
-            await member.hand_over()
-        await snapshots.stop()
-        await asyncio.to_thread(self._take_snapshot, broker, ledger)
-        log.info("stopped", records=ledger.last_seq)
-
-    def _make_guard(self, clock: Clock) -> Guard | None:
-        """Return the guard; None while security is off."""
-        settings = self.settings
-        if not settings.security.enabled:
-            return None
-        certificate = certificate_of(settings)
-        return Guard(settings.security, settings.data, clock.now, certificate)
-
-    def _admission(self, guard: Guard | None, clock: Clock) -> Admission:
-        """Return the checks of the listeners, which may be for several namespaces."""
-        if guard is None:
-            return OPEN
-        admission = admission_of(guard, self._federation(guard, clock))
-        if self._place is None or self._place.shared is None:
-            return admission
-        guard.registry.elsewhere = self._place.is_elsewhere
-        return self._place.shared.admission(self._place.name, admission)
-
-    def _federation(self, guard: Guard, clock: Clock) -> "Federation | None":
-        """Return the issuers of tokens; None if the settings name none."""
-        issuers, data = self.settings.security.issuers, self.settings.data
-        if not issuers:
-            return None
-        # Here, not above: a broker without issuers starts without a library for JWTs.
-        from dragoman.server.federation import Federation
-
-        return Federation(issuers, guard.tokens, clock.now, guard.report_token, data=data)
+        await serving.run(ready)
 
     def _handle_signals(self) -> None:
         """Stop on signals; of several namespaces, their host does that."""

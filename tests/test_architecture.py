@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.jetstream_connection",
         "transports.listener",
         "transports.nats_cluster",
+        "transports.nats_storage",
         "transports.nats_users",
         "transports.nkeys",
         "transports.nng_dialer",

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import nats
 import pytest
+from nats.aio.msg import Msg
 from typer.testing import CliRunner
 
 from dragoman.cli.main import app
@@ -42,6 +44,12 @@ class Members:
         self._data = data
         self.leader = "a"
         self.marks = {"a": "m", "b": "m"}
+        #: Whether the server of `b` has the whole stream.
+        self.is_complete = True
+
+    def complete(self) -> None:
+        """Have the copy of `b` catch up."""
+        self.is_complete = True
 
     def _handlers(self, node: str) -> dict[str, object]:
         def status(content: Content) -> Content:
@@ -57,6 +65,11 @@ class Members:
 
         return {"status": status, "mark": mark, "step_down": step_down}
 
+    async def _tell_servers(self, asked: Msg) -> None:
+        """Answer as JetStream does, which this server does not have."""
+        replicas = [{"name": "b", "current": self.is_complete}]
+        await asked.respond(json.dumps({"cluster": {"leader": "a", "replicas": replicas}}).encode())
+
     async def serve(self, is_up: threading.Event, stop: asyncio.Event) -> None:
         server = NatsServer(self._data / "cluster")
         url = await server.start()
@@ -70,8 +83,12 @@ class Members:
             await member.open()
             # An answer shows that it is connected.
             await member.ask(member.node, "status", 20)
+        client = await nats.connect(url)
+        await client.subscribe("$JS.API.STREAM.INFO.DRAGOMAN_c", cb=self._tell_servers)
+        await client.flush()
         is_up.set()
         await stop.wait()
+        await client.close()
         for member in members:
             await member.close()
         await server.stop()
@@ -100,6 +117,11 @@ def test_status_verify_and_step_down(tmp_path: Path) -> None:
         assert shown.exit_code == 0, shown.output
         assert "follows a" in shown.output
         assert json.loads(run(app, ["cluster", "status", "--json", *where]).output)["ok"]
+        made.is_complete = False
+        behind = run(app, ["cluster", "status", *where])
+        assert (behind.exit_code, "not there: b" in behind.output) == (1, True)
+        threading.Timer(0.3, made.complete).start()
+        assert run(app, ["cluster", "status", "--wait", "30", *where]).exit_code == 0
         assert "all copies are equal" in run(app, ["cluster", "verify", *where]).output
         made.marks["b"] = "other"
         differing = run(app, ["cluster", "verify", *where])

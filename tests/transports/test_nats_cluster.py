@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import nats
 import nats.errors
 import pytest
-from nats.js.api import StreamConfig
 from tests.canary_watch import Canary
+from tests.transports.nats_members import nats_trio
 
 from dragoman.sdk.issuing import new_authority, new_certificate
 from dragoman.testing.fabric import free_port
@@ -71,40 +70,12 @@ def make_tls(folder: Path) -> RouteTls:
 def test_three_servers_keep_a_stream_that_survives_one(
     tmp_path: Path, is_secured: bool, canary: Canary
 ) -> None:
-    token = canary("cluster token")
+    tls = make_tls(tmp_path) if is_secured else None
+    folders = [tmp_path / str(n) for n in range(3)]
 
     async def story() -> None:
-        tls = make_tls(tmp_path) if is_secured else None
-        places = [f"127.0.0.1:{free_port()}" for _ in range(3)]
-        servers = [
-            NatsServer(
-                tmp_path / str(n),
-                cluster=NatsCluster(
-                    "c", f"n{n}", own, tuple(p for p in places if p != own), token, tls
-                ),
-            )
-            for n, own in enumerate(places)
-        ]
-        async with AsyncExitStack() as stack:
-            for server in servers:
-                await server.start()
-                stack.push_async_callback(server.stop)
-            client = await nats.connect(
-                [server.url for server in servers],
-                user=LEDGER_USER,
-                password=ledger_password(token),
-            )
-            stack.push_async_callback(client.close)
+        async with nats_trio(folders, canary("cluster token"), tls) as (servers, client):
             js = client.jetstream(timeout=5)
-            config = StreamConfig(name="S", subjects=["s"], num_replicas=3)
-            async with asyncio.timeout(30):
-                while True:
-                    try:
-                        await js.add_stream(config)
-                        break
-                    except (nats.errors.Error, TimeoutError):
-                        # The servers have not found each other yet.
-                        await asyncio.sleep(0.1)
             assert (await js.publish("s", b"1")).seq == 1
             await servers[0].stop()
             async with asyncio.timeout(30):

@@ -5,6 +5,7 @@ They run on a node, with its settings: they ask the members over the node's own 
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -29,6 +30,8 @@ app = typer.Typer(
 )
 #: Seconds that the members have to answer.
 WITHIN: Final = typer.Option(3.0, "--within", help="Seconds that the nodes have to answer.")
+#: Seconds between two looks of `status --wait`.
+_LOOK_EVERY: Final = 0.5
 #: Seconds that another node has to take over.
 _HAND_OVER: Final = 15.0
 #: Answers that are waited for if the number of nodes is not known.
@@ -58,17 +61,19 @@ def status(
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     within: float = WITHIN,
+    wait: float = typer.Option(0.0, "--wait", help="Seconds to wait until all is well."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Show each node: its role, the epoch of the leader it follows, and how far it is behind.
 
-    Exits with 0 if one node leads and all nodes answer, with 1 if not.
+    Exits with 0 if one node leads, all nodes answer and every copy of the stream is complete, with
+    1 if not. Then the cluster survives the loss of any node: before you stop one, use `--wait 60`.
     """
     node = ClusterCommand(find_settings(config, data), within)
-    rows, servers, sync = node.run(node.look)
+    rows, servers, sync = node.run(lambda: node.look_until_well(wait))
     expected = node.expected
-    leaders = [row["node"] for row in rows if row["role"] == "leader"]
-    is_well = len(leaders) == 1 and len(rows) >= expected
+    leaders = leaders_in(rows)
+    is_well = node.is_well(rows, servers)
     if as_json:
         stream = {"stream": servers.leader, "complete": servers.current, "behind": servers.behind}
         found = {"nodes": rows, "expected": expected, "leaders": leaders, "ok": is_well}
@@ -147,6 +152,11 @@ def verify(
         raise typer.Exit(1)
 
 
+def leaders_in(rows: "list[Content]") -> list[str]:
+    """Return the nodes that say that they lead."""
+    return [str(row["node"]) for row in rows if row["role"] == "leader"]
+
+
 class ClusterCommand:
     """One command: a connection to the members, through the NATS of this node."""
 
@@ -190,6 +200,22 @@ class ClusterCommand:
         rows = await self.ask_all("status")
         servers = await ask_servers(self._channel, self._stream, self._within)
         return rows, servers, await ask_sync(self.section, self._channel, self._stream)
+
+    async def look_until_well(
+        self, wait: float
+    ) -> "tuple[list[Content], WatchedServers, ServerSync]":
+        """Look until all is well, for some seconds at most; return what was seen last."""
+        until = time.monotonic() + wait
+        while True:
+            rows, servers, sync = await self.look()
+            if self.is_well(rows, servers) or time.monotonic() >= until:
+                return rows, servers, sync
+            await asyncio.sleep(_LOOK_EVERY)
+
+    def is_well(self, rows: "list[Content]", servers: "WatchedServers") -> bool:
+        """Whether one node leads, all answer, and every server has the whole stream."""
+        is_complete = bool(servers.leader) and not servers.behind
+        return len(leaders_in(rows)) == 1 and len(rows) >= self.expected and is_complete
 
     async def ask_all(self, kind: str, within: float = 0.0, **more: object) -> "list[Content]":
         """Ask every node."""

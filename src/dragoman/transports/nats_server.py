@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman.transports.nats_cluster import NatsCluster, cluster_lines
+from dragoman.transports.nats_storage import NatsStorage
 from dragoman.transports.nats_users import NatsAccount, NatsUser, accounts, authorization
 from dragoman.transports.nkeys import Nkey
 from dragoman.transports.tls import ServerTls
@@ -109,6 +110,7 @@ class NatsServer:
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._storage = NatsStorage(data, self._end_process)
         #: The last lines of its log.
         self.log_lines: deque[str] = deque(maxlen=200)
         self.restarts = 0
@@ -213,13 +215,8 @@ class NatsServer:
         """Stop it with SIGTERM; kill it if it does not end in time."""
         self._is_stopping = True
         process = self._process
-        if process is not None and process.returncode is None:
-            process.terminate()
-            try:
-                async with asyncio.timeout(_STOP):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
+        await self._storage.close()
+        await self._end_process()
         for task in (self._watcher, self._refresher):
             if task is not None:
                 task.cancel()
@@ -228,6 +225,17 @@ class NatsServer:
         if process is not None:
             await process.wait()
         self._process = None
+
+    async def _end_process(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
 
     # --- one process ----------------------------------------------------------------------------
 
@@ -298,7 +306,7 @@ class NatsServer:
             await self._read_log()
             if self._is_stopping:
                 return
-            log.warning("nats-server died; restarting it on port %d", self.port)
+            log.warning("nats-server has ended; it starts again on port %d", self.port)
             await self._relaunch()
 
     async def _read_log(self) -> None:
@@ -307,6 +315,7 @@ class NatsServer:
             return
         while line := await process.stderr.readline():
             self.log_lines.append(line.decode(errors="replace").rstrip())
+            self._storage.read(line)
         await process.wait()
 
     async def _relaunch(self) -> None:

@@ -179,13 +179,13 @@ class Cluster:
         return until(leader, "a node leads", PATIENCE, every=0.2)
 
     def until_all_answer(self) -> None:
-        """Wait until one node leads and all follow."""
+        """Wait until one node leads, all follow, and any of them may be lost."""
 
         def well() -> bool:
             leader = self.until_led()
-            return self.nodes[leader].cli("status", "--within", "10")[0] == 0
+            return self.nodes[leader].cli("status", "--wait", "60")[0] == 0
 
-        until(well, "one node leads and all answer", PATIENCE, every=0.2)
+        until(well, "one node leads, all answer and all copies are complete", PATIENCE, every=0.2)
 
     def until_equal(self) -> dict[str, Any]:
         """Wait until the copies of all nodes are equal."""

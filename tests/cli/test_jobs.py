@@ -1,6 +1,7 @@
 """Jobs from the command line."""
 
 import json
+import re
 
 import pytest
 from tests.cli.conftest import Run
@@ -107,7 +108,11 @@ def test_submit_result_why_and_cancel_go_by_the_jobs_id(run: Run) -> None:
     code, job, _ = run("submit", "math", "add", '{"x": 1}')
     assert code == 0
     assert run("result", job.strip())[1] == "1\n"
-    assert run("why", job.strip())[1].startswith("succeeded: ")
+    explained = run("why", job.strip())[1]
+    assert explained.startswith("succeeded after")
+    assert re.search(
+        r"attempt +worker +dialect +took +outcome.*\n +1 +w1 +nfp .* succeeded", explained
+    )
     assert json.loads(run("why", job.strip(), "--json")[1])["worker"] == "w1"
     code, waiting, _ = run("submit", "nobody", "x")
     assert "no_service" in run("why", waiting.strip())[1]

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import typer
 
 from dragoman.cli.broker_call import ask_broker, require_broker, result_of, start_job
-from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
+from dragoman.cli.output import AS_JSON, URL, duration, print_json, print_rows
 from dragoman.model.content import Call
 from dragoman.model.limit import Limit, read_limit
 from dragoman.sdk.blocking import Client, Job
@@ -273,10 +273,29 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{found['reason']}: {found['words']}")
+        typer.echo(_with_reason(found["reason"], found["words"]))
+        if found.get("attempts"):
+            print_rows([_attempt_row(each) for each in found["attempts"]], False, "")
         if found.get("candidates"):
-            print_rows(found["candidates"], as_json, "")
+            print_rows(found["candidates"], False, "")
         _print_tree(found)
+
+
+def _with_reason(reason: str, words: str) -> str:
+    """Name the reason, unless the words begin with it."""
+    return words if words.startswith(reason) else f"{reason}: {words}"
+
+
+def _attempt_row(attempt: Mapping[str, Any]) -> dict[str, object]:
+    part = f", part {attempt['part']}" if attempt["part"] else ""
+    until = attempt["ended_at"] or time.time()
+    return {
+        "attempt": f"{attempt['attempt']}{part}",
+        "worker": attempt["worker"],
+        "dialect": attempt["dialect"],
+        "took": duration(max(0.0, until - attempt["began_at"])),
+        "outcome": attempt["outcome"],
+    }
 
 
 def _print_tree(found: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.control import BrokerControl
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
+from dragoman.server.job_history import JobHistory
 from dragoman.server.key_tasks import KeyTasks
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.limit_rules import declare_limits
@@ -65,6 +66,7 @@ def make_builtin(
     builtin = BuiltinServices(
         settings, inventory, loop, view, control, logs, internal_client, queue.tasks
     )
+    builtin.mmi.tasks.add({"why": JobHistory(view.why, queries).why})
     if guard is not None:
         builtin.sid.is_worker = guard.is_worker
         schedules.fault_of, queue.fault_of_others = guard.scheduled_fault, guard.others_fault

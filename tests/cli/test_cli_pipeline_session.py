@@ -9,7 +9,7 @@ from tests.pipeline.records import History, export
 
 from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_errors
 from dragoman.pipeline.delta import ConcurrentWriter
-from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentMissing
 from dragoman.pipeline.snapshot import Snapshot, StepNotFound, TablesOutdated, commit_snapshot
 from dragoman.pipeline.tuning import SMALL_ROWS
 
@@ -37,6 +37,8 @@ def test_a_large_ledger_is_not_small(tmp_path: Path) -> None:
     [
         (SegmentMissing("gone", 3, 4), 1, "records 3 to 4"),
         (ConcurrentWriter("jobs"), 1, "another writer"),
+        (ManifestDamaged("manifest.json is damaged"), 1, "is damaged"),
+        (OtherLedger("of another ledger"), 2, "another ledger"),
         (TablesOutdated("an earlier release"), 2, "earlier release"),
         (StepNotFound("no step at or before 3"), 2, "no step"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "no space is left"),
@@ -95,3 +97,13 @@ def test_a_connect_server_that_does_not_answer_is_said_at_once(
             pass
     assert raised.value.exit_code == 3
     assert f"no Spark Connect server answers at {address}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pair", ["nonsense", "=1"])
+def test_a_setting_that_is_no_pair_is_refused_with_an_example(
+    pair: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as raised, open_spark("local[1]", "", "1g", [pair]):
+        pass
+    assert raised.value.exit_code == 2
+    assert f"--conf {pair!r} is not name=value" in capsys.readouterr().err

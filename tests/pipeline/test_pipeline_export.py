@@ -5,7 +5,12 @@ import pytest
 from tests.pipeline.records import History, export
 
 from dragoman.pipeline.export import Export
-from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing, SegmentRange
+from dragoman.pipeline.manifest import (
+    ManifestDamaged,
+    SegmentDamaged,
+    SegmentMissing,
+    SegmentRange,
+)
 
 
 @pytest.fixture
@@ -38,4 +43,11 @@ def test_a_segment_of_another_content_or_without_a_file_is_named(exported: Expor
 
 def test_without_a_manifest_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no manifest"):
+        Export(str(tmp_path)).segments()
+
+
+@pytest.mark.parametrize("text", [b"", b'{"segments": [{"file"', b"\xff\xfe"])
+def test_a_damaged_manifest_is_named(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "manifest.json").write_bytes(text)
+    with pytest.raises(ManifestDamaged, match=r"/manifest.json is damaged: .*from a copy"):
         Export(str(tmp_path)).segments()

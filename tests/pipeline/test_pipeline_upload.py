@@ -8,8 +8,13 @@ from tests.pipeline.records import History, export, listed, relist
 
 from dragoman.pipeline import upload as module
 from dragoman.pipeline.export import Export
-from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
-from dragoman.pipeline.upload import OtherLedger, upload
+from dragoman.pipeline.manifest import (
+    ManifestDamaged,
+    OtherLedger,
+    SegmentDamaged,
+    SegmentMissing,
+)
+from dragoman.pipeline.upload import upload
 
 
 def make_export(folder: Path, jobs: int = 6, service: str = "math") -> Path:
@@ -84,6 +89,29 @@ def test_another_ledger_is_refused(source: Path, target: Path, tmp_path: Path) -
     with pytest.raises(OtherLedger, match="up to 6, but this export ends at 4"):
         upload(str(make_export(tmp_path / "older", 4)), str(target))
     assert json.loads((target / "manifest.json").read_text()) == before
+
+
+def test_another_ledger_is_refused_though_no_file_has_the_same_name(
+    source: Path, target: Path, tmp_path: Path
+) -> None:
+    upload(str(source), str(target))
+    history = History()
+    for n in range(9):
+        history.submit(f"j{n}", service="text")
+    with pytest.raises(OtherLedger, match="its record 6 differs"):
+        upload(export(tmp_path / "other", history.records, 5), str(target))
+    assert len(Export(str(target)).segments()) == 3
+
+
+@pytest.mark.parametrize("text", [b'{"segments": [', b"{}", b"\xff"])
+def test_a_damaged_manifest_at_the_target_is_named(source: Path, target: Path, text: bytes) -> None:
+    target.mkdir()
+    (target / "manifest.json").write_bytes(text)
+    with pytest.raises(
+        ManifestDamaged, match=r"copy/manifest.json is damaged: .*restore this file"
+    ):
+        upload(str(source), str(target))
+    assert [path.name for path in target.iterdir()] == ["manifest.json"]
 
 
 def test_a_node_that_is_behind_has_nothing_to_copy(tmp_path: Path, target: Path) -> None:

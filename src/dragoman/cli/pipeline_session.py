@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -86,6 +87,16 @@ class Pending:
         return self.upto <= SMALL_ROWS
 
 
+def require_folder(out: Path | None) -> None:
+    """Exit, before any work, if a file cannot be written because its folder is missing."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise stop(f"{out} is a folder; name a file", 2)
+    if not out.parent.is_dir():
+        raise stop(f"cannot write {out}: there is no folder {out.parent}; make it first", 2)
+
+
 def is_local(engine: str, master: str, remote: str, conf: list[str]) -> bool:
     """Whether a command may do without Spark: it is asked for, or no cluster or setting is named.
 
@@ -101,10 +112,11 @@ def find_pending(source: str, tables: str) -> Pending:
     """Compare the export with the tables."""
     with spoken_errors():
         from dragoman.pipeline.export import Export
+        from dragoman.pipeline.same_ledger import new_ranges
         from dragoman.pipeline.snapshot import read_snapshot
 
-        after = read_snapshot(tables).seq
-        ranges = tuple(Export(source).after(after))
+        former = read_snapshot(tables)
+        after, ranges = former.seq, tuple(new_ranges(Export(source), tables, former))
         return Pending(after, ranges[-1].last if ranges else after, ranges)
 
 
@@ -113,15 +125,15 @@ def spoken_errors() -> Iterator[None]:
     """Turn the errors that a person can act on into one sentence and an exit code."""
     try:
         from dragoman.pipeline.delta import ConcurrentWriter
-        from dragoman.pipeline.manifest import SegmentError
+        from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentError
         from dragoman.pipeline.snapshot import StepNotFound, TablesOutdated
     except ModuleNotFoundError as error:
         raise stop(explain_missing(error, "the pipeline", "spark"), 2) from None
     try:
         yield
-    except (SegmentError, ConcurrentWriter) as error:
+    except (SegmentError, ManifestDamaged, ConcurrentWriter) as error:
         raise stop(str(error), 1) from None
-    except (TablesOutdated, StepNotFound, FileNotFoundError) as error:
+    except (OtherLedger, TablesOutdated, StepNotFound, FileNotFoundError) as error:
         raise stop(str(error), 2) from None
     except typer.Exit:
         raise
@@ -163,7 +175,7 @@ def open_spark(
 
         # Tables hold what the ledger holds; Spark's own processes inherit this.
         only_owner()
-        settings = dict(pair.split("=", 1) for pair in conf)
+        settings = dict(map(_setting, conf))
         if not remote:
             _require_storage(places, master, settings)
         try:
@@ -182,6 +194,13 @@ def open_spark(
             yield spark
         finally:
             spark.stop()
+
+
+def _setting(pair: str) -> tuple[str, str]:
+    name, equals, given = pair.partition("=")
+    if not (name and equals):
+        raise stop(f"--conf {pair!r} is not name=value, such as spark.executor.memory=4g", 2)
+    return name, given
 
 
 def _require_storage(places: tuple[str, ...], master: str, settings: dict[str, str]) -> None:

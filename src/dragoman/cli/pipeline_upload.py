@@ -78,7 +78,7 @@ def _copy(
     source: str, target: str, turn: "UploadTurn | None", *, is_once: bool
 ) -> "UploadSummary | None":
     """Copy what is new; None if it is the turn of another node."""
-    from dragoman.pipeline.upload import OtherLedger
+    from dragoman.pipeline.manifest import OtherLedger
     from dragoman.pipeline.upload import upload as copy_new
     from dragoman.server.upload_turn import TurnLost
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from dragoman.pipeline.manifest import (
     ExportedSegment,
+    ManifestDamaged,
     SegmentDamaged,
     SegmentMissing,
     SegmentRange,
@@ -26,15 +27,23 @@ class Export:
 
     path: str
 
+    @property
+    def manifest(self) -> str:
+        """The location of the manifest."""
+        return join(self.path, "manifest.json")
+
     def segments(self) -> tuple[ExportedSegment, ...]:
         """Return the segments of the manifest."""
-        uri = join(self.path, "manifest.json")
+        return parse_at(self.manifest, self.read_manifest())
+
+    def read_manifest(self) -> bytes:
+        """Return the manifest as it is stored."""
         try:
-            return parse_manifest(read_bytes(uri).decode())
+            return read_bytes(self.manifest)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"there is no manifest at {uri}. The broker exports its records every minute and "
-                "when it stops; `dragoman ledger seal` exports them now"
+                f"there is no manifest at {self.manifest}. The broker exports its records every "
+                "minute and when it stops; `dragoman ledger seal` exports them now"
             ) from error
 
     def after(self, seq: int) -> list[SegmentRange]:
@@ -58,3 +67,13 @@ class Export:
         with ThreadPoolExecutor(_AT_ONCE, "dragoman-check") as pool:
             for _ in pool.map(lambda each: len(self.read(each.segment)), ranges):
                 pass
+
+
+def parse_at(uri: str, data: bytes) -> tuple[ExportedSegment, ...]:
+    """Parse the manifest at a location; raises ManifestDamaged with its name."""
+    try:
+        return parse_manifest(data.decode())
+    except ValueError as error:
+        raise ManifestDamaged(
+            f"{uri} is damaged: {error}. Nothing was changed; restore this file from a copy"
+        ) from None

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class ManifestDamaged(ValueError):
+    """The text is no manifest."""
+
+
 class SegmentError(Exception):
     """A range of the ledger cannot be read. The message names the range; no table was changed."""
 
@@ -24,6 +28,10 @@ class SegmentMissing(SegmentError):
 
 class SegmentDamaged(SegmentError):
     """A segment's file differs from its entry in the manifest."""
+
+
+class OtherLedger(Exception):
+    """The target holds records of another ledger; nothing was written."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class SegmentRange:
 
 
 def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
-    """Parse a manifest; raises ValueError with the reason if that fails."""
+    """Parse a manifest; raises ManifestDamaged with the reason if that fails."""
     try:
         parsed: dict[str, Any] = json.loads(text)
         found = [
@@ -67,7 +75,7 @@ def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
             for s in parsed["segments"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"cannot parse the manifest: {error!r}") from error
+        raise ManifestDamaged(f"cannot parse the manifest: {error!r}") from error
     return tuple(sorted(found, key=lambda s: (s.first, -s.last)))
 
 

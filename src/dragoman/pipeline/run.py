@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.positions import note_position
+from dragoman.pipeline.same_ledger import new_ranges
 from dragoman.pipeline.segments import forget_copies, read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
@@ -58,8 +59,8 @@ def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], No
     notice("manifest")
     store, export = TableStore(spark, root), Export(source)
     after = store.snapshot.seq
+    ranges = new_ranges(export, root, store.snapshot)
     note_position(source, root, after)
-    ranges = export.after(after)
     if not ranges:
         return RunSummary(after, after, seconds=time.monotonic() - begun)
     upto = ranges[-1].last

@@ -15,6 +15,7 @@ from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.manifest import head
 from dragoman.pipeline.places import place_of
 from dragoman.pipeline.positions import note_position
+from dragoman.pipeline.same_ledger import new_ranges
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
@@ -66,9 +67,10 @@ def stream(
         upkeep(store)
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
-    after = read_snapshot(root).seq
-    note_position(source, root, after)
-    reader = reader.option("after", after)
+    former = read_snapshot(root)
+    new_ranges(Export(source), root, former)
+    note_position(source, root, former.seq)
+    reader = reader.option("after", former.seq)
     writer = reader.load(source).writeStream.foreachBatch(apply)
     # Without copies, this is the folder itself. With them the offsets end with the process, and
     # the next stream begins after the newest record in the tables.

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dragoman.pipeline.export import Export
+from dragoman.pipeline.export import Export, parse_at
 from dragoman.pipeline.manifest import (
     ExportedSegment,
+    OtherLedger,
     SegmentRange,
     head,
-    parse_manifest,
     plan,
 )
 from dragoman.pipeline.storage import join, read_bytes, write_bytes
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 
 SegmentEntry = dict[str, Any]
-
-
-class OtherLedger(Exception):
-    """The target holds segments of another ledger; nothing was copied."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +64,17 @@ def upload(
             that is behind the target is not wrong, and has nothing to copy.
 
     """
-    export, there = Export(source), _manifest(target)
-    known = parse_manifest(json.dumps(there))
+    export, (there, known) = Export(source), _manifest(target)
     after = head(known)
-    segments = export.segments()
+    # Read once: the broker may remove old segments meanwhile.
+    data = export.read_manifest()
+    segments, here = parse_at(export.manifest, data), json.loads(data)
     if not is_one_of_several:
         _require_same_ledger(segments, known, target)
-    elif head(segments) > after > 0:
+    # Other ledgers cut other segments, so their files may have no name in common.
+    if head(segments) > after > 0:
         _require_same_record(export, segments, Export(target), known)
     ranges = plan(segments, after) if head(segments) > after else []
-    here = json.loads(read_bytes(join(source, MANIFEST)))
     entries = {str(entry["file"]): entry for entry in here["segments"]}
     fresh = []
     for each in ranges:
@@ -132,13 +129,15 @@ def _table(data: bytes) -> "pa.Table":
     return pq.read_table(io.BytesIO(data))
 
 
-def _manifest(target: str) -> dict[str, Any]:
-    """Return the manifest at the target; an empty one if there is none."""
+def _manifest(target: str) -> tuple[dict[str, Any], tuple[ExportedSegment, ...]]:
+    """Return the manifest at the target and its segments; an empty one if there is none."""
+    uri = join(target, MANIFEST)
     try:
-        found: dict[str, Any] = json.loads(read_bytes(join(target, MANIFEST)))
+        data = read_bytes(uri)
     except FileNotFoundError:
-        return {"segments": []}
-    return found
+        return {"segments": []}, ()
+    known = parse_at(uri, data)
+    return json.loads(data), known
 
 
 def _require_same_record(
@@ -153,6 +152,8 @@ def _require_same_record(
     if own is None:
         return  # `sealed_days` has removed it
     last = max(there, key=lambda each: each.last)
+    if last.sha256 == own.sha256:
+        return
     ours, theirs = _row(export.read(own), seq), _row(target.read(last), seq)
     common = ours.keys() & theirs.keys()
     if any(ours[name] != theirs[name] for name in common):

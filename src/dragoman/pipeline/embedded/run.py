@@ -15,6 +15,7 @@ from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.run import RunSummary
+from dragoman.pipeline.same_ledger import new_ranges
 from dragoman.pipeline.schema import RECORD
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import TableState
@@ -42,7 +43,9 @@ def run_embedded(
         most_rows: Most new records; whole segments, at least one.
 
     """
-    return run_on(TableState(root), source, notice, most_rows)
+    state = TableState(root)
+    new_ranges(Export(source), root, state.snapshot)
+    return run_on(state, source, notice, most_rows)
 
 
 def run_on(
@@ -94,6 +97,8 @@ def follow(
 
     """
     state = TableState(root)
+    # Once: the ledger of an export does not change, and a step reads few logs.
+    new_ranges(Export(source), root, state.snapshot)
     while True:
         while run_on(state, source, most_rows=most_rows).segments:
             notice(state.snapshot)

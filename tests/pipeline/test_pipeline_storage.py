@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,23 @@ def test_an_endpoint_without_tls_is_allowed_because_it_was_named(
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
     write_bytes(join(str(tmp_path), "a/b/c"), b"x")
     assert (tmp_path / "a" / "b" / "c").read_bytes() == b"x"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = join(str(tmp_path), "manifest.json")
+    write_bytes(uri, b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_bytes(uri, b"new and longer")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("manifest.json", b"old")
+    ]
+    write_bytes(uri, b"new")
+    assert read_bytes(uri) == b"new"

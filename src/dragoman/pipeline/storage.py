@@ -6,6 +6,7 @@ from the usual environment of each (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -72,11 +73,29 @@ def exists(uri: str) -> bool:
 
 
 def write_bytes(uri: str, data: bytes) -> None:
-    """Write a file; on object stores it appears whole or not at all."""
+    """Write a file. In a folder and on object stores it appears whole or not at all."""
     system, path = open_filesystem(uri)
     make_parent(system, path)
+    if system.type_name == "local":
+        _replace_file(Path(path), data)
+        return
     with system.open_output_stream(path) as stream:
         stream.write(data)
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    """Replace a file in one step: a kill or a full disk leaves the old one."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            # A manifest on the disk names no segment that is not there, after a power failure too.
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def make_parent(system: "FileSystem", path: str) -> None:

@@ -39,7 +39,9 @@ def test_an_old_python_and_a_missing_nats_server_are_bad(monkeypatch: pytest.Mon
 def test_a_missing_java_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert [(f.what, f.verdict) for f in machine.java()] == [("spark", OK), ("java", WARNING)]
+    found = list(machine.java())
+    assert [(f.what, f.verdict) for f in found] == [("spark", OK), ("java", WARNING)]
+    assert found[1].text.startswith("only Spark needs it: Spark needs Java")
 
 
 def test_a_wrong_clock_is_bad_and_a_jumping_one_is_reported(

@@ -49,3 +49,23 @@ def test_without_java_the_command_that_installs_it_is_told(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaMissing, match=INSTALL_JAVA):
         ensure_java()
+
+
+def test_a_java_home_without_java_is_named_because_spark_starts_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java(tmp_path, "21.0.1")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(JavaMissing, match="nowhere, which has no bin/java"):
+        ensure_java()
+
+
+@pytest.mark.process
+def test_a_java_that_cannot_be_started_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java(tmp_path, "21.0.1").chmod(0o644)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match="bin/java cannot be started: Permission denied"):
+        ensure_java()

@@ -54,10 +54,13 @@ class SparkUnreachable(RuntimeError):
 
 
 def java_command() -> str:
-    """Return the Java of `JAVA_HOME`, or else the one on the path."""
-    home = os.environ.get("JAVA_HOME")
-    named = Path(home, "bin", "java") if home else None
-    found = str(named) if named and named.exists() else shutil.which("java")
+    """Return the Java that Spark starts: that of `JAVA_HOME`, or without it the one on the path."""
+    if home := os.environ.get("JAVA_HOME"):
+        named = Path(home, "bin", "java")
+        if not named.is_file():
+            raise JavaMissing(f"JAVA_HOME is {home}, which has no bin/java; correct it or unset it")
+        return str(named)
+    found = shutil.which("java")
     if found is None:
         raise JavaMissing(f"Spark needs Java {OLDEST_JAVA} or newer. Run: {INSTALL_JAVA}")
     return found
@@ -74,7 +77,10 @@ def java_version(text: str) -> int:
 def ensure_java() -> str:
     """Return a usable Java, or raise `JavaMissing` with the command that installs one."""
     command = java_command()
-    output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    try:
+        output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise JavaMissing(f"{command} cannot be started: {error.strerror or error}") from None
     version = java_version(output.stderr + output.stdout)
     if version < OLDEST_JAVA:
         raise JavaMissing(

@@ -66,7 +66,7 @@ def java() -> Iterator[CheckResult]:
     try:
         yield ok("java", _first_line([ensure_java(), "-version"]))
     except JavaMissing as error:
-        yield warning("java", f"{error} Only the pipeline needs it")
+        yield warning("java", f"only Spark needs it: {error}")
 
 
 def clock() -> Iterator[CheckResult]:

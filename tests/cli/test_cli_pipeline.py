@@ -100,3 +100,17 @@ def test_a_cluster_that_cannot_reach_a_bucket_is_refused_before_spark_starts(
     asked = ["audit", "--master", "spark://host:7077", "--tables", "s3://bucket/tables"]
     done = runner.invoke(app, asked)
     assert (done.exit_code, "Add it: `--conf spark.jars" in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    "words", [["report"], ["run", "--report"], ["bill", "--out"], ["notebook", "--out"]]
+)
+def test_a_file_that_cannot_be_written_is_said_before_any_work(
+    tmp_path: Path, words: list[str]
+) -> None:
+    command = [*words[:1], "--tables", str(tmp_path / "tables"), *(words[1:] or ["--out"])]
+    done = runner.invoke(app, [*command, str(tmp_path / "no" / "such.html")])
+    assert (done.exit_code, "no; make it first" in done.output) == (2, True), done.output
+    (tmp_path / "folder.html").mkdir()
+    done = runner.invoke(app, [*command, str(tmp_path / "folder.html")])
+    assert (done.exit_code, "is a folder; name a file" in done.output) == (2, True), done.output

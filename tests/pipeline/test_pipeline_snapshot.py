@@ -69,3 +69,9 @@ def test_tables_of_an_earlier_release_are_refused_with_advice(tmp_path: Path) ->
     (tmp_path / "log").mkdir()
     with pytest.raises(TablesOutdated, match="choose a new folder"):
         read_snapshot(str(tmp_path))
+
+
+@pytest.mark.parametrize("as_of", ["yesterday", "-5", "2026-13-01", "\u00b2", "1e3"])
+def test_what_is_no_position_and_no_time_is_refused_with_examples(root: str, as_of: str) -> None:
+    with pytest.raises(ValueError, match="neither a record number, such as 250000, nor an instant"):
+        find_step(root, as_of)

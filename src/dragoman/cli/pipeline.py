@@ -30,6 +30,7 @@ from dragoman.cli.pipeline_session import (
     open_queries,
     open_spark,
     open_tables,
+    require_folder,
     spoken_errors,
     stop,
 )
@@ -75,6 +76,7 @@ def run(
     as_json: bool = AS_JSON,
 ) -> None:
     """Read the new segments of the export and update all tables."""
+    require_folder(then_report)
     may_be_local = is_local(engine, master, remote, conf)
     pending = find_pending(source, tables)
     if not pending.ranges:
@@ -253,7 +255,8 @@ def _print_audit(store: "TableQueries", as_json: bool) -> bool:
         proof = ", ".join(str(seq) for seq in row["seqs"])
         about = " ".join(row[n] for n in ("job", "worker") if row[n])
         typer.echo(f"{row['rule']}: {about} {row['words']} (records {proof})")
-    verdict = f"{len(found)} breaches" if found else "no breach found"
+    count = "1 breach" if len(found) == 1 else f"{len(found)} breaches"
+    verdict = count if found else "no breach found"
     typer.echo(f"records 1 to {store.snapshot.seq:,}: {verdict}")
     return not found
 
@@ -276,6 +279,7 @@ def report(
     conf: list[str] = CONF,
 ) -> None:
     """Write a report as one HTML file that opens without a network."""
+    require_folder(out)
     with open_queries(tables, as_of, engine, (master, remote, memory, conf)) as found:
         _write_report(found, out, with_builtin=with_builtin, compare_hours=compare_hours)
 

@@ -11,6 +11,7 @@ from dragoman.cli.pipeline_session import (
     AS_OF,
     TABLES,
     open_queries,
+    require_folder,
     spoken_errors,
     stop,
 )
@@ -31,6 +32,7 @@ def bill(
     """Write what each principal used, by service, as CSV or as a page."""
     if out is not None and out.suffix not in (".csv", ".html"):
         raise stop(f"{out} is neither a .csv nor a .html file; name one of these", 2)
+    require_folder(out)
     days = (since.date() if since else None, until.date() if until else None)
     with open_queries(tables, as_of, "duckdb", ("local", "", "", [])) as found:
         from dragoman.pipeline.bill import bill_rows, to_csv, to_page
@@ -75,6 +77,7 @@ def notebook(
     out: Path = typer.Option(Path("ledger.ipynb"), "--out", "-o", help="The file to write."),
 ) -> None:
     """Write a Jupyter notebook with the tables loaded and six questions answered."""
+    require_folder(out)
     with spoken_errors():
         from dragoman.pipeline.notebook import build_notebook
         from dragoman.pipeline.snapshot import read_snapshot

@@ -142,13 +142,28 @@ def history(root: str) -> list[StepInfo]:
 
 def find_step(root: str, as_of: str) -> int:
     """Return the newest step at or before a ledger position or an instant (ISO 8601, UTC)."""
-    known = history(root)
-    if as_of.isdigit():
-        found = [step.version for step in known if step.seq <= int(as_of)]
+    known, wanted = history(root), _position(as_of)
+    if isinstance(wanted, int):
+        found = [step.version for step in known if step.seq <= wanted]
     else:
-        moment = datetime.fromisoformat(as_of)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        found = [step.version for step in known if step.committed_at <= moment]
+        found = [step.version for step in known if step.committed_at <= wanted]
     if not found:
-        raise StepNotFound(f"the tables at {root} have no step at or before {as_of}")
+        raise StepNotFound(
+            f"the tables at {root} have no step at or before {as_of}; "
+            "`dragoman pipeline history` lists the steps"
+        )
     return max(found)
+
+
+def _position(as_of: str) -> int | datetime:
+    """Read a ledger position or an instant. Raises ValueError."""
+    if as_of.isascii() and as_of.isdigit():
+        return int(as_of)
+    try:
+        moment = datetime.fromisoformat(as_of)
+    except ValueError:
+        raise ValueError(
+            f"{as_of!r} is neither a record number, such as 250000, nor an instant, such as "
+            "2026-01-05T12:00:00 (UTC)"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -8,6 +8,7 @@ from tests.nats_trio import free_ports
 from tests.transports.jetstream_servers import connection as connection
 from tests.transports.jetstream_servers import servers as servers
 
+from dragoman.transports import jetstream_connection as module
 from dragoman.transports.jetstream_connection import (
     JetStreamConnection,
     JetStreamRefusal,
@@ -63,3 +64,13 @@ def test_a_closed_connection_says_so(connection: JetStreamConnection) -> None:
     opened.close()
     with pytest.raises(ConnectionError, match="closed"):
         opened.run(opened.ask("INFO", {}), 1.0)
+
+
+@pytest.mark.interop
+def test_a_stream_that_cannot_be_created_says_what_the_servers_answer(
+    connection: JetStreamConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.create({"name": "FIRST", "subjects": ["first"]})  # waits for the servers
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+    with pytest.raises(TimeoutError, match="the stream SECOND cannot be created: subjects overlap"):
+        connection.create({"name": "SECOND", "subjects": ["first"]})

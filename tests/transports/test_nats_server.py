@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dragoman.transports.nats_cluster import NatsCluster
 from dragoman.transports.nats_server import NatsServer, NatsServerError, find_binary
 
 pytestmark = pytest.mark.interop
@@ -124,3 +125,31 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 def test_the_binary_comes_with_the_wheel() -> None:
     assert Path(find_binary()).name == "nats-server"
+
+
+def test_its_last_complaint_is_known(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    assert server.last_complaint == ""
+    server.log_lines += [
+        "[7] 2026/01/05 12:00:00 [ERR] 10.0.0.2:6222 - rid:9 - authentication error",
+        "[7] 2026/01/05 12:00:01 [INF] Server is ready",
+    ]
+    assert server.last_complaint == "10.0.0.2:6222 - rid:9 - authentication error"
+
+
+def test_a_server_that_finds_its_cluster_port_in_use_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            place = f"127.0.0.1:{taken.getsockname()[1]}"
+            member = NatsCluster("c", "a", place, ("127.0.0.1:1",), "0123456789abcdef")
+            server = NatsServer(tmp_path, cluster=member)
+            await server.start()
+            async with asyncio.timeout(20):
+                await server.restarted.wait()
+            await server.stop()
+
+    asyncio.run(story())
+    assert "Error listening on router port" in caplog.text
+    assert "address already in use); restarting it" in caplog.text

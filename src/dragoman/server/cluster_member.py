@@ -196,16 +196,20 @@ class ClusterMember:
 
     async def _until_quorum(self, url: str) -> tuple[JetStream, JetStreamBucket]:
         section = self._settings.cluster
+        about = {"cluster": section.name, "node": section.node, "join": section.join}
+        log.info(
+            "waits until all nodes run, or a majority of them if they have run before", **about
+        )
         while True:
             try:
                 return await asyncio.to_thread(self._open_streams, url)
             except OSError as error:  # TimeoutError and ConnectionError are among them
+                said = "" if self._server is None else self._server.last_complaint
                 log.warning(
                     "waits for the other nodes of the cluster",
-                    cluster=section.name,
-                    node=section.node,
-                    join=section.join,
+                    **about,
                     error=str(error),
+                    nats_server=said or "no complaint",
                 )
 
     def _open_streams(self, url: str) -> tuple[JetStream, JetStreamBucket]:

@@ -116,10 +116,14 @@ class JetStreamConnection:
             raise ConnectionError(f"no NATS server of {servers} answers: {error}") from error
 
     def create(self, config: Json) -> None:
-        """Create a stream; wait until its servers have found each other."""
-        name = config["name"]
+        """Create a stream; wait until its servers have found each other.
+
+        Raises TimeoutError with the last answer of the servers.
+        """
+        name, answer = config["name"], "no answer"
 
         async def until_created() -> None:
+            nonlocal answer
             while True:
                 try:
                     with contextlib.suppress(JetStreamRefusal):
@@ -127,12 +131,16 @@ class JetStreamConnection:
                         return
                     await self.ask(f"STREAM.CREATE.{name}", config)
                 except (JetStreamRefusal, OSError) as error:
-                    log.info("the stream %s cannot be created yet: %s", name, error)
+                    answer = str(error)
+                    log.info("the stream %s cannot be created yet: %s", name, answer)
                     await asyncio.sleep(0.2)
 
         async def in_time() -> None:
-            async with asyncio.timeout(PATIENCE):
-                await until_created()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await until_created()
+            except TimeoutError:
+                raise TimeoutError(f"the stream {name} cannot be created: {answer}") from None
 
         self.run(in_time(), PATIENCE + REQUEST)
 

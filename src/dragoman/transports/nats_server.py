@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _READY: Final = re.compile(rb"Server is ready")
 _LISTENING: Final = re.compile(rb"Listening for client connections on .*:(\d+)")
+_COMPLAINT: Final = re.compile(r"\[(?:ERR|WRN|FTL)\] (.*)")
 _TAKEN: Final = re.compile(rb"address already in use")
 #: Seconds that a server may take to start, and to stop after SIGTERM.
 _START: Final = 15.0
@@ -122,6 +123,12 @@ class NatsServer:
         """Its URL, with the token if it has one."""
         secret = f"{self._token}@" if self._token else ""
         return f"nats://{secret}{self.host}:{self.port}"
+
+    @property
+    def last_complaint(self) -> str:
+        """The last error or warning in its log; empty if there is none."""
+        found = (_COMPLAINT.search(line) for line in reversed(self.log_lines))
+        return next((each[1] for each in found if each is not None), "")
 
     @property
     def pid(self) -> int | None:
@@ -306,7 +313,8 @@ class NatsServer:
             await self._read_log()
             if self._is_stopping:
                 return
-            log.warning("nats-server has ended; it starts again on port %d", self.port)
+            said = self.last_complaint or "it said nothing"
+            log.warning("nats-server has ended (%s); it starts again on port %d", said, self.port)
             await self._relaunch()
 
     async def _read_log(self) -> None:

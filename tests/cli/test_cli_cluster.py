@@ -126,7 +126,11 @@ def test_status_verify_and_step_down(tmp_path: Path) -> None:
         made.marks["b"] = "other"
         differing = run(app, ["cluster", "verify", *where])
         assert differing.exit_code == 1
-        assert "not equal" in differing.output
+        assert "THE COPIES DIFFER; `dragoman doctor` says which one" in differing.output
+        made.marks["b"] = ""
+        assert "not every copy could be compared" in run(app, ["cluster", "verify", *where]).output
+        made.marks["a"] = ""
+        assert "no copy could be compared" in run(app, ["cluster", "verify", *where]).output
         moved = run(app, ["cluster", "step-down", "--json", *where])
         assert json.loads(moved.output) == {"from": "a", "to": "b"}
         made.leader = ""

@@ -148,3 +148,9 @@ def test_an_upgrade_that_is_not_finished() -> None:
 def test_servers_that_sync_now_and_then_are_bad_and_unknown_ones_a_warning() -> None:
     assert trouble(facts(sync=ServerSync({"n1": 120.0})))[0] == BAD
     assert trouble(facts(sync=ServerSync({"n1": None})))[0] == WARNING
+
+
+def test_before_the_first_record_there_is_nothing_to_compare() -> None:
+    new = facts(seq=0, marks=dict.fromkeys("abc", ""))
+    assert set(verdicts(new).values()) == {OK}
+    assert not [text for text in verdicts(new) if "record 0" in text]

@@ -33,6 +33,18 @@ def test_an_empty_ledger_has_no_records(path: Path) -> None:
     run(ledger.close())
 
 
+def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"ledger.*unable to open"):
+        LedgerReader(path)
+
+
+def test_a_file_that_is_no_ledger_is_named(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"something else, of more than a hundred bytes" * 10)
+    with pytest.raises(LedgerError, match="not a database"):
+        LedgerReader(path)
+
+
 def test_damage_is_named(filled: Path) -> None:
     content = bytearray(filled.read_bytes())
     at = content.index("détail 77\n".encode())

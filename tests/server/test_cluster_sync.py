@@ -19,7 +19,7 @@ from dragoman.server.cluster_settings import ClusterSection
 from dragoman.server.cluster_sync import ServerSync, ask_sync, read_setting
 from dragoman.server.member_channel import MemberChannel
 from dragoman.server.settings_sources import load
-from dragoman.transports.nats_server import find_binary
+from dragoman.transports.nats_server import NatsServer, find_binary
 
 DEFAULT = 120.0
 CONFIG = """
@@ -155,3 +155,20 @@ def test_a_server_that_does_not_tell_is_not_trusted(tmp_path: Path) -> None:
         assert "not known of far" in " ".join(line["event"] for line in logs)
         shown = CliRunner().invoke(app, ["cluster", "status", "--data", str(tmp_path / "data")])
         assert "WARNING: whether each write is synced" in shown.output
+
+
+@pytest.mark.interop
+def test_a_node_of_its_own_server_knows_the_setting_without_a_majority(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+
+    async def story() -> ServerSync:
+        channel = MemberChannel(await server.start(), "c")
+        await channel.open()
+        try:
+            section = ClusterSection(name="c", node="a", join=("b:6222",))
+            return await ask_sync(section, channel, stream_name("c"))
+        finally:
+            await channel.close()
+            await server.stop()
+
+    assert asyncio.run(story()).describe() == "each write is synced to disk on a"

@@ -102,7 +102,10 @@ def _print_status(rows: "list[Content]", expected: int, leaders: list[str]) -> N
 
 def _print_servers(servers: "WatchedServers") -> None:
     if not servers.leader:
-        typer.echo("the stream has no leader: a majority of the servers must run")
+        text = "the stream has no leader: a majority of the servers must run, and reach each other"
+        typer.echo(
+            f"{text}; for the first start of a cluster, all of them. The nodes' logs say why"
+        )
         return
     behind = f"; not complete or not there: {', '.join(servers.behind)}" if servers.behind else ""
     typer.echo(f"stream led by {servers.leader}, complete on {', '.join(servers.current)}{behind}")
@@ -145,7 +148,7 @@ def verify(
     else:
         for row in rows:
             typer.echo(f"{row['node']:12} record {seq}  {row['mark'] or 'not there'}")
-        typer.echo("all copies are equal" if is_equal else "the copies are not equal")
+        typer.echo(_verdict(marks, is_equal=is_equal))
         if len(rows) < expected:
             typer.echo(f"{expected - len(rows)} of {expected} nodes do not answer")
     if not is_equal:
@@ -155,6 +158,15 @@ def verify(
 def leaders_in(rows: "list[Content]") -> list[str]:
     """Return the nodes that say that they lead."""
     return [str(row["node"]) for row in rows if row["role"] == "leader"]
+
+
+def _verdict(marks: set[str], *, is_equal: bool) -> str:
+    """Say what a comparison has shown, and no more than that."""
+    if is_equal:
+        return "all copies are equal"
+    if len(marks - {""}) > 1:
+        return "THE COPIES DIFFER; `dragoman doctor` says which one, and what to do"
+    return "not every copy could be compared" if marks - {""} else "no copy could be compared"
 
 
 class ClusterCommand:

@@ -21,10 +21,14 @@ class LedgerReader:
     """The records of a ledger file, up to the newest one when it was opened."""
 
     def __init__(self, path: Path) -> None:
+        """Open. Raises LedgerError if there is no readable ledger."""
         self.path = path
-        self._connection = layout.connect(path)
-        self.first_seq = layout.read_origin(self._connection).first
-        newest: int | None = self._connection.execute("SELECT max(seq) FROM records").get
+        try:
+            self._connection = layout.connect(path)
+            self.first_seq = layout.read_origin(self._connection).first
+            newest: int | None = self._connection.execute("SELECT max(seq) FROM records").get
+        except apsw.Error as error:
+            raise LedgerError(f"{path}: {error}") from error
         self.last_seq = newest or self.first_seq - 1
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:

@@ -99,8 +99,8 @@ async def ask_sync(section: ClusterSection, channel: MemberChannel, stream: str)
     servers = await ask_servers(channel, stream, _WITHIN)
     names = sorted({*servers.current, *servers.behind})
     if not section.nats:
-        # The broker has written their configuration.
-        return ServerSync(dict.fromkeys(names, ALWAYS))
+        # The brokers have written their configuration. Without a majority no server is named.
+        return ServerSync(dict.fromkeys(names or [section.node], ALWAYS))
     found, trouble = await _monitored(section.monitor)
     if not found.keys() >= set(names) or not names:
         found |= await _asked(channel, set(names) - found.keys())

@@ -119,6 +119,7 @@ def _nodes(facts: ClusterFacts) -> CheckResult:
     if not silent:
         return ok(_WHAT, f"{there} of {facts.size or there} nodes answer")
     text = f"{there} of {facts.size} nodes answer; silent: {', '.join(silent)}. Start what is down"
+    text += "; if it runs, its log says why it does not join"
     if 2 * there <= facts.size:
         return bad(_WHAT, f"{text}: without a majority there is no strict work")
     if 2 * (there - 1) <= facts.size:
@@ -198,6 +199,8 @@ def _copies(facts: ClusterFacts) -> CheckResult:
 
 def _marks(facts: ClusterFacts) -> Iterator[CheckResult]:
     marks, seq = facts.marks, facts.seq
+    if not seq:
+        return  # no record yet that all of them have
     known = {node: mark for node, mark in marks.items() if mark}
     without = sorted(marks.keys() - known.keys())
     if without:

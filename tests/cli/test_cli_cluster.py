@@ -10,6 +10,7 @@ from pathlib import Path
 import nats
 import pytest
 from nats.aio.msg import Msg
+from tests.nats_trio import free_ports
 from typer.testing import CliRunner
 
 from dragoman.cli.main import app
@@ -35,6 +36,20 @@ def test_a_token_is_private_and_never_overwritten(tmp_path: Path) -> None:
 def test_a_folder_without_a_node_is_named(tmp_path: Path) -> None:
     result = run(app, ["cluster", "status", "--data", str(tmp_path)])
     assert "no node of a cluster has run" in str(result.exception)
+
+
+def test_a_node_that_does_not_run_is_named_at_once(tmp_path: Path) -> None:
+    """Its connection would be tried for half a minute."""
+    [port] = free_ports(1)
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "port").write_text(f"{port}\n")
+    (tmp_path / "cluster.token").write_text("0123456789abcdef")
+    remember_section(ClusterSection(name="c", node="a", join=("127.0.0.1:1",)), tmp_path)
+    for words in (["status"], ["verify"], ["step-down"], ["remove", "b"], ["backup", "x"]):
+        result = run(app, ["cluster", *words, "--data", str(tmp_path)])
+        assert isinstance(result.exception, ConnectionError)
+        said = f"node a does not run with {tmp_path}: nothing answers at 127.0.0.1:{port}"
+        assert said in str(result.exception)
 
 
 class Members:

@@ -5,10 +5,12 @@ They run on a node, with its settings: they ask the members over the node's own 
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -34,6 +36,9 @@ WITHIN: Final = typer.Option(3.0, "--within", help="Seconds that the nodes have 
 _LOOK_EVERY: Final = 0.5
 #: Seconds that another node has to take over.
 _HAND_OVER: Final = 15.0
+#: Seconds to reach the NATS of a node, and NATS's own port.
+_REACH: Final = 2.0
+_PORT: Final = 4222
 #: Answers that are waited for if the number of nodes is not known.
 _MOST_NODES: Final = 1000
 #: Attempts to compare all copies at a record that each of them has.
@@ -160,6 +165,17 @@ def leaders_in(rows: "list[Content]") -> list[str]:
     return [str(row["node"]) for row in rows if row["role"] == "leader"]
 
 
+def obstacle_to(url: str) -> str:
+    """Return the address of a NATS server and why nothing answers there; empty if it does."""
+    first = urlsplit(url.split(",")[0])
+    place = (first.hostname or "127.0.0.1", first.port or _PORT)
+    try:
+        socket.create_connection(place, _REACH).close()
+    except OSError as error:
+        return f"{place[0]}:{place[1]} ({error.strerror or error})"
+    return ""
+
+
 def _verdict(marks: set[str], *, is_equal: bool) -> str:
     """Say what a comparison has shown, and no more than that."""
     if is_equal:
@@ -180,7 +196,7 @@ class ClusterCommand:
         section = find_section(settings)
         self._within = within
         self.section, self.data = section, settings.data
-        url = own_url(section, settings.data)
+        self._url = url = own_url(section, settings.data)
 
         def connect() -> MemberChannel:
             return MemberChannel(url, section.name)
@@ -192,7 +208,12 @@ class ClusterCommand:
         self.expected = section.size
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Connect, do the work, disconnect."""
+        """Connect, do the work, disconnect. Raises ConnectionError if this node does not run."""
+        if not self.section.nats and (obstacle := obstacle_to(self._url)):
+            raise ConnectionError(
+                f"node {self.section.node} does not run with {self.data}: nothing answers at "
+                f"{obstacle}; start it, or ask on a node that runs"
+            )
 
         async def in_loop() -> T:
             self._channel = self._connect()

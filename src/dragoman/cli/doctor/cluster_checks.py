@@ -4,13 +4,11 @@
 """
 
 import asyncio
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
-from dragoman.cli.cluster import ClusterCommand
+from dragoman.cli.cluster import ClusterCommand, obstacle_to
 from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
 from dragoman.model.value import value
 from dragoman.server.cluster_member import own_url
@@ -21,10 +19,7 @@ from dragoman.server.member_channel import Content
 from dragoman.server.settings import BrokerSettings
 
 _WHAT: Final = "cluster"
-#: NATS's own default.
-_PORT: Final = 4222
-#: Seconds to reach the NATS of this node, for the members to answer, and between two looks.
-_REACH: Final = 2.0
+#: Seconds for the members to answer, and between two looks.
 _WITHIN: Final = 3.0
 _AGAIN: Final = 1.0
 #: Messages that a standby may be behind on a busy cluster.
@@ -68,16 +63,9 @@ class ClusterFacts:
 def can_reach(section: ClusterSection, settings: BrokerSettings) -> bool | None:
     """Tell whether the NATS of this node can be reached; None if the node has never run."""
     try:
-        url = own_url(section, settings.data)
+        return not obstacle_to(own_url(section, settings.data))
     except ValueError:
         return None
-    first = urlsplit(url.split(",")[0])
-    try:
-        place = (first.hostname or "127.0.0.1", first.port or _PORT)
-        socket.create_connection(place, _REACH).close()
-    except OSError:
-        return False
-    return True
 
 
 def gather(settings: BrokerSettings) -> ClusterFacts:

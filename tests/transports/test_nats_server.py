@@ -152,4 +152,4 @@ def test_a_server_that_finds_its_cluster_port_in_use_says_so(
 
     asyncio.run(story())
     assert "Error listening on router port" in caplog.text
-    assert "address already in use); restarting it" in caplog.text
+    assert "address already in use); it starts again" in caplog.text

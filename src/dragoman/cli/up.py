@@ -14,6 +14,7 @@ import structlog
 import typer
 
 from dragoman.cli.broker_files import CONFIG, make_data_folder
+from dragoman.cli.standard_logs import OURS, attach_standard_logs
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
@@ -113,7 +114,7 @@ def up(
     from dragoman.server.settings_sources import load
 
     only_owner()
-    start_logging(log_level)
+    start_logging(log_level, of_logger="")
     flags: dict[str, object] = {}
     endpoints = {**listen, "mesh": mesh_listen}
     if wanted := {each: text for each, text in endpoints.items() if text is not None}:
@@ -193,8 +194,11 @@ def tune_garbage_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def start_logging(level: str) -> None:
-    """Log to standard error: in colour on a terminal, else as JSON."""
+def start_logging(level: str, of_logger: str = OURS) -> None:
+    """Log to standard error: in colour on a terminal, else as JSON.
+
+    `of_logger` of Python's own logging goes there, too; empty: all of it.
+    """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"unknown log level {level!r}; use debug, info, warning or error")
@@ -210,3 +214,4 @@ def start_logging(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    attach_standard_logs(number, of_logger)

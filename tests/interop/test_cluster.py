@@ -36,11 +36,18 @@ LINKS: Final = ("nfp", "http", "dcp", "zss", "zss_backend", "memo", "nats", "mdp
 #: Dialects that acknowledge a job when it is durable.
 DIALECTS: Final = ("nfp", "http")
 ALL_DIALECTS: Final = (*DIALECTS, "dcp", "zss", "memo", "ncl", "mdp")
-#: Workers come back in every fault; none is declared lost. Jobs wait for them.
+#: Workers come back in every fault; none is declared lost, also if it is cut off for longer than
+#: its usual lease. Jobs wait for them.
 SETTINGS: Final = """
 [nfp]
 beat_every = 0.5
 missed_allowed = 120
+[zss]
+missed_allowed = 60
+[dcp]
+missed_allowed = 60
+[mdp]
+missed_allowed = 24
 [limits]
 recovery_grace = 60
 [ledger]

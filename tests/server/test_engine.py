@@ -46,6 +46,32 @@ def test_strict_sends_wait_for_their_records_and_relaxed_ones_do_not() -> None:
     assert not bench.engine.has_unwritten
 
 
+def test_work_that_waits_for_the_ledger_is_not_lost_if_its_worker_registers_again() -> None:
+    bench = Bench()
+    bench.turn(joined("w1", credit=None))
+    bench.write()
+    bench.turn(submitted("j1"))
+    bench.begin()
+    bench.turn(submitted("j2"))
+    assert bench.turn(submitted("j3"), joined("w1", credit=None, holds=())) == []
+    found = [*bench.end(), *bench.write()]
+    assert [(e.job, e.attempt) for e in found if isinstance(e, SendWork)] == [
+        *(("j1", 1), ("j2", 1), ("j3", 1)),
+    ]
+    polls = [(kind, each.job) for kind, each in zip(kinds(found), found, strict=True)]
+    for job in ("j1", "j2", "j3"):
+        assert polls.index(("SendWork", job)) < polls.index(("SendPoll", job))
+
+
+def test_work_that_was_sent_is_lost_if_its_worker_registers_without_it() -> None:
+    bench = Bench()
+    bench.turn(joined("w1"), submitted("j1"))
+    bench.write()
+    bench.turn(joined("w1", holds=()))
+    again = [each for each in bench.write() if isinstance(each, SendWork)]
+    assert [(each.job, each.attempt) for each in again] == [("j1", 2)]
+
+
 def test_what_comes_up_during_a_write_waits_for_the_next_one() -> None:
     bench = Bench()
     bench.turn(submitted("j1"))

@@ -166,6 +166,24 @@ def test_a_port_that_is_taken_is_said_so_by_name() -> None:
 
 
 @pytest.mark.interop
+def test_a_connection_whose_peer_reads_nothing_ends_with_the_transport() -> None:
+    async def scene() -> None:
+        transport = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
+        endpoint = await transport.open(lambda: None)
+        with socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.connect(("127.0.0.1", int(endpoint.rpartition(":")[2])))
+            peer.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+            while not any(c.transport.get_write_buffer_size() for c in transport._connections):
+                await asyncio.sleep(0)
+            await transport.close()
+            # The process may go on, as a standby of a cluster does.
+            await asyncio.sleep(0)
+            assert transport.connection_count == 0
+
+    asyncio.run(scene())
+
+
 def test_a_broker_that_goes_down_answers_who_waits() -> None:
     with LocalBroker("http", ledger={"seal": False}) as broker:
         caller = Caller(broker.endpoints["http"])

@@ -108,7 +108,8 @@ class SendPoll:
     job: JobId
     attempt: int
     client: PeerId
-    is_strict: bool = False
+    #: It leaves after the work it asks about, which may wait for the ledger.
+    is_strict: bool = True
 
 
 class RequestKind(StrEnum):

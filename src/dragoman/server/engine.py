@@ -28,6 +28,7 @@ from dragoman.core.events import (
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry, LedgerError, LedgerTrouble
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, PeerId
 from dragoman.server.archive import Archive
 from dragoman.server.links import Link, Links
 from dragoman.server.service_terms import ServiceTerms
@@ -203,7 +204,7 @@ class BrokerEngine:
             elif isinstance(item, Subscribed):
                 self.subscribe(link, item)
             elif isinstance(item, WorkerJoined):
-                effects += self._handle(self._as_known(item, now), now)
+                effects += self._handle(self._as_known(item, effects, now), now)
             elif isinstance(item, JobSubmitted):
                 effects += self._handle(self._admitted(item), now)
             elif not (isinstance(item, Noted) and self.links.rejections.is_over_limit(item, now)):
@@ -226,15 +227,31 @@ class BrokerEngine:
             return EventDenied(job, fault, job.principal)
         return self.terms.apply(job) if self.terms else job
 
-    def _as_known(self, joined: WorkerJoined, now: float) -> WorkerJoined:
-        """Return a join without the jobs it reports, if it may have waited unread for long.
+    def _as_known(
+        self, joined: WorkerJoined, effects: Sequence[Effect], now: float
+    ) -> WorkerJoined:
+        """Return a join whose report may be believed.
 
-        The broker may have dispatched more to that worker since. It asks the worker instead.
+        If it may have waited unread for long, the broker may have dispatched more to that worker
+        since. It asks the worker instead. Work that waits for the ledger is not lost either: it
+        leaves when its record is written, and no report can name it before.
         """
-        is_known = joined.worker in self.broker.state.registry.workers
-        if now < self._judges_from and is_known and joined.holds is not None:
+        if joined.holds is None or joined.worker not in self.broker.state.registry.workers:
+            return joined
+        if now < self._judges_from:
             return replace(joined, holds=None)
-        return joined
+        unsent = self._unsent_to(joined.worker, effects)
+        return replace(joined, holds=joined.holds | unsent) if unsent else joined
+
+    def _unsent_to(self, worker: PeerId, effects: Sequence[Effect]) -> frozenset[JobId]:
+        """Return the jobs that were given to a worker and are not sent yet."""
+        batches = (self._in_flight, self._pending)
+        waiting = [send for batch in batches if batch is not None for send in batch.sends]
+        return frozenset(
+            each.job
+            for each in (*waiting, *effects)
+            if isinstance(each, SendWork) and each.worker == worker
+        )
 
     def _answer(self, link: Link, send: Send) -> None:
         if send.is_strict and self.has_unwritten:

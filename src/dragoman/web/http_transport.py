@@ -317,6 +317,10 @@ class HttpTransport(WebBrokerConnection):
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving
+        # Some outlive the server: accepted in its last turn, or not read by their peer. The process
+        # may go on as a standby, so their peers would wait for answers until they give up.
+        for each in list(self._connections):
+            each.transport.abort()
         await super().close()
 
     # --- keys ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Final
 from dragoman.model.value import value
 from dragoman.testing.cluster_simulation import simulate_cluster
 from dragoman.testing.dialect_simulation import simulate_dialects
+from dragoman.testing.disk_simulation import simulate_disk
 from dragoman.testing.mesh_simulation import simulate_mesh
 from dragoman.testing.outage_simulation import simulate_outages
 from dragoman.testing.simulation import Outcome, simulate
@@ -24,6 +25,8 @@ SPARSE: Final = 25
 DIALECTS_EVERY: Final = 10
 #: Among the seeds with this remainder, only the broker fails.
 OUTAGES_AT: Final = 5
+#: Among twenty seeds, the one with this remainder has a disk that stalls as its only fault.
+STALLS_AT: Final = 15
 #: Among the seeds with this remainder, only the broker fails, and workers have no identity.
 UNNAMED_AT: Final = 9
 #: Among the seeds with this remainder, several brokers work for each other.
@@ -37,6 +40,8 @@ def run_seed(seed: int) -> Outcome:
     """Run one world: most at the core level, some with dialects, outages, links or clusters."""
     if seed % DIALECTS_EVERY == 0:
         return simulate_dialects(seed, every=SPARSE)
+    if seed % CLOSELY_EVERY == STALLS_AT:
+        return simulate_disk(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == OUTAGES_AT:
         return simulate_outages(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == UNNAMED_AT:

@@ -25,6 +25,8 @@ from dragoman.testing.sim_connections import RouterAddresses
 BUGS: Final = Bugs()
 #: Found in the worlds of peers without an identity.
 UNNAMED_BUGS: Final = Bugs()
+#: Found in the worlds whose disk stalls.
+DISK_BUGS: Final = Bugs()
 
 
 def _nothing(*_: object) -> None:
@@ -41,7 +43,14 @@ def leases_judged_right_after_a_pause() -> Iterator[None]:
 @BUGS.add
 def old_joins_believed() -> Iterator[None]:
     """A join that waited unread decides about work that was dispatched after it was sent."""
-    with replaced(BrokerEngine, "_as_known", lambda engine, joined, now: joined):
+    with replaced(BrokerEngine, "_as_known", lambda engine, joined, effects, now: joined):
+        yield
+
+
+@DISK_BUGS.add
+def unsent_work_called_lost() -> Iterator[None]:
+    """A worker that registers again loses the work that waits for the ledger."""
+    with replaced(BrokerEngine, "_unsent_to", lambda engine, worker, effects: frozenset()):
         yield
 
 

@@ -88,7 +88,7 @@ class Members:
     async def serve(self, is_up: threading.Event, stop: asyncio.Event) -> None:
         server = NatsServer(self._data / "cluster")
         url = await server.start()
-        section = ClusterSection(name="c", node="a", join=("b:6222",), nats=url)
+        section = ClusterSection(name="c", node="a", join=("b:6222",), nats=url, replicas=2)
         remember_section(section, self._data)
         members = [
             MemberChannel(url, "c", node, self._handlers(node))  # type: ignore[arg-type]

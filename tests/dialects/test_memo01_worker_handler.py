@@ -87,6 +87,19 @@ def test_a_result_ends_the_job_and_parks_the_worker_again(side: MemoBrokerSide) 
     assert said(side.render(work(worker, b"next"), 2.0))[0][0] == peer.address
 
 
+def test_the_first_answer_after_a_result_waits_for_its_record(side: MemoBrokerSide) -> None:
+    peer = Peer(side)
+    worker, id_ = joined(side, peer)
+    side.render(work(worker), 0.0)
+    peer.say(MemoResult(id_, b"out"), 1.0)
+    beat = Send(peer.address, [encode(MemoHeartbeat(id_))], is_strict=True)
+    assert side.advance(11.0) == [beat], "a worker that gets an answer forgets its result"
+    peer.say(MemoHeartbeat(id_), 11.5)
+    (beat,) = side.advance(21.5)
+    assert isinstance(beat, Send)
+    assert not beat.is_strict
+
+
 def test_a_worker_that_leaves_with_its_result_is_told_disconnect(side: MemoBrokerSide) -> None:
     peer = Peer(side)
     worker, id_ = joined(side, peer)
@@ -94,7 +107,7 @@ def test_a_worker_that_leaves_with_its_result_is_told_disconnect(side: MemoBroke
     reply, left, bye = peer.say(MemoResult(id_, b"out", True), 1.0)
     assert isinstance(reply, ReplyReceived)
     assert isinstance(left, PeerLeft)
-    assert bye == Send(peer.address, [encode(MemoDisconnect(id_))])
+    assert bye == Send(peer.address, [encode(MemoDisconnect(id_))], is_strict=True)
     assert said(peer.say(MemoHeartbeat(id_))) == [(peer.address, MemoDisconnect(id_))]
 
 
@@ -239,7 +252,7 @@ def test_a_result_after_its_time_is_put_on_record_and_its_worker_starts_anew(
     reply, left, bye = peer.say(MemoResult(id_, b"out"), 1.5)
     assert isinstance(reply, ReplyReceived)
     assert left == PeerLeft(worker, "out of sync: RESULT after the job's timeout while busy")
-    assert bye == Send(peer.address, [encode(MemoDisconnect(id_))])
+    assert bye == Send(peer.address, [encode(MemoDisconnect(id_))], is_strict=True)
 
 
 # --- resends and reconnects of workers ----------------------------------------------------------
@@ -383,8 +396,9 @@ def test_a_late_result_that_is_too_large_is_nobodys_and_its_worker_starts_anew()
     worker, id_ = joined(side, peer)
     side.render(work(worker, run_until=1.0), 0.0)
     side.advance(2.0)
-    assert peer.say(MemoResult(id_, b"large"), 3.0) == [disconnect_unknown(peer.address, id_)]
-    assert peer.say(MemoResult(id_, b"out"), 4.0) == [disconnect_unknown(peer.address, id_)]
+    for at, payload in ((3.0, b"large"), (4.0, b"out")):
+        sends = peer.say(MemoResult(id_, payload), at)
+        assert sends == [disconnect_unknown(peer.address, id_, is_strict=True)]
 
 
 # --- the desk without the rest of the side ------------------------------------------------------

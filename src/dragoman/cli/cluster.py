@@ -247,7 +247,9 @@ class ClusterCommand:
 
     def is_well(self, rows: "list[Content]", servers: "WatchedServers") -> bool:
         """Whether one node leads, all answer, and every server has the whole stream."""
-        is_complete = bool(servers.leader) and not servers.behind
+        # A server that was taken out and has come back gets its copy later: until then it is one
+        # of neither.
+        is_complete = not servers.behind and len(servers.current) >= self.section.copies
         return len(leaders_in(rows)) == 1 and len(rows) >= self.expected and is_complete
 
     async def ask_all(self, kind: str, within: float = 0.0, **more: object) -> "list[Content]":

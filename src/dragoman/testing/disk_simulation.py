@@ -31,18 +31,24 @@ class DiskSimulation(OutageSimulation):
         world.after(LASTS, self._go_on)
 
     def _go_on(self) -> None:
+        """End the stall; perhaps the broker ends with it, and with what it has not written."""
         self.server.sync_time = USUAL
+        if self.world.chance(0.5):
+            self._kill()
 
     def _register_again(self, worker: DialectWorker) -> None:
-        """Have a worker connect again, as after any lost connection."""
-        if worker.is_up:
+        """Have a worker connect again, as after any lost connection.
+
+        Workers of memo01 and NCL do not register again then: they repeat their open requests.
+        """
+        if worker.is_up and worker.service in REPORTING:
             worker.connection.close()
             worker.connection.open()
             worker._send(worker.side.join())
 
     def _heal(self) -> None:
         super()._heal()
-        self._go_on()
+        self.server.sync_time = USUAL
 
 
 def simulate_disk(seed: int, *, every: int = 1, only: tuple[str, ...] = REPORTING) -> Outcome:

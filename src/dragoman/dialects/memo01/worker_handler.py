@@ -48,9 +48,9 @@ _NOT_ARRIVED: Final = Fault(FaultCode.HANDED_BACK, "its JOB was lost with an ear
 EventsAndSends = list[Event | Send]
 
 
-def disconnect_unknown(address: Address, id_: bytes) -> Send:
-    """Return the DISCONNECT for an unknown ID."""
-    return Send(address, [encode(MemoDisconnect(id_))])
+def disconnect_unknown(address: Address, id_: bytes, *, is_strict: bool = False) -> Send:
+    """Return the DISCONNECT for an unknown ID; a strict one also confirms a result."""
+    return Send(address, [encode(MemoDisconnect(id_))], is_strict=is_strict)
 
 
 class MemoWorkerHandler:
@@ -129,19 +129,20 @@ class MemoWorkerHandler:
             raise MalformedMessage("the ID of a worker's RESULT must not be empty")
         worker = self._table.by_id.get(result.id)
         if worker is None:
-            return [*self._late_reply(address, result), disconnect_unknown(address, result.id)]
+            reply = self._late_reply(address, result)
+            return [*reply, disconnect_unknown(address, result.id, is_strict=True)]
         again = self._resent_by(worker, address, now)
         if again is not None:
             return [*again]
         if worker.slot is not SlotState.BUSY or worker.job is None:
             return self._out_of_sync(worker, address, "RESULT")
-        reply = self._reply(worker, result)
+        reply, worker.is_unconfirmed = self._reply(worker, result), True
         if worker.run_until is not None and now > worker.run_until:
             return [reply, *self._out_of_sync(worker, address, "RESULT after the job's timeout")]
         worker.job, worker.run_until = None, None
         if result.is_leaving:
             self._table.drop(worker)
-            bye = Send(address, [encode(MemoDisconnect(worker.id))])
+            bye = disconnect_unknown(address, worker.id, is_strict=True)
             return [reply, PeerLeft(worker.peer, "left with its last result"), bye]
         credit = CreditGranted(worker.peer, request=number_of(address))
         return [reply, credit, *self._park(worker, address, now)]
@@ -214,7 +215,8 @@ class MemoWorkerHandler:
         worker.last_answer = message
         late = _LATE if slot is SlotState.BUSY else self._settings.beat_answer
         self._table.set_due(worker, None if since is None else since + late)
-        return Send(address, [message])
+        is_strict, worker.is_unconfirmed = worker.is_unconfirmed, False
+        return Send(address, [message], is_strict=is_strict)
 
     def _resent_by(self, worker: MemoWorker, address: Address, now: float) -> list[Send] | None:
         """Handle a resent request; None if the request is new.
@@ -240,7 +242,7 @@ class MemoWorkerHandler:
     def _out_of_sync(self, worker: MemoWorker, address: Address, message: str) -> EventsAndSends:
         """Drop a worker whose message does not fit its slot."""
         left = self._drop(worker, f"out of sync: {message} while {worker.slot.value}")
-        return [left, Send(address, [encode(MemoDisconnect(worker.id))])]
+        return [left, disconnect_unknown(address, worker.id, is_strict=worker.is_unconfirmed)]
 
     def _drop(self, worker: MemoWorker, reason: str) -> PeerLeft:
         self._table.drop(worker)

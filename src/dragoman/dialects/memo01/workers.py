@@ -33,6 +33,7 @@ class MemoWorker:
         "id",
         "is_converted",
         "is_gone",
+        "is_unconfirmed",
         "job",
         "last_answer",
         "last_request",
@@ -57,6 +58,8 @@ class MemoWorker:
         self.last_answer = b""
         #: Its connection; None if that ended and the worker may come back on another.
         self.connection: bytes | None = None
+        #: Whether its open request is a RESULT. An answer says that the result is on record.
+        self.is_unconfirmed = False
         #: A JOB that waits for an address.
         self.pending: bytes | None = None
         self.job: JobId | None = None

@@ -1,9 +1,10 @@
 from pathlib import Path
 
+import duckdb
 import pytest
 from tests.pipeline.records import History, export
 
-from dragoman.pipeline.embedded.queries import DuckQueries
+from dragoman.pipeline.embedded.queries import DuckQueries, limited
 from dragoman.pipeline.embedded.run import run_embedded
 from dragoman.pipeline.queries import AUDIT
 
@@ -40,3 +41,27 @@ def test_functions_of_spark_mean_the_same(root: str) -> None:
 def test_tables_that_were_never_written_are_empty(tmp_path: Path) -> None:
     with DuckQueries(str(tmp_path)) as tables:
         assert tables.rows("select * from jobs") == []
+
+
+@pytest.mark.parametrize(
+    "sql", ["select 1 as n", "select 1 as n;", "select 1 as n -- one", "with x as (from y) from x"]
+)
+def test_a_query_is_limited_whatever_it_ends_with(sql: str) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("create table y as select * from (values (1), (2)) t(n)")
+        assert connection.sql(limited(sql, 1)).fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("drop table jobs", "this is DROP; the tables are unchanged"),
+        ("insert into jobs select * from jobs", "this is INSERT"),
+        ("copy jobs to 'x.csv'", "this is COPY"),
+        ("select 1; select 2", "give one query; these are 2 statements"),
+        (" -- nothing", "give one query; these are 0 statements"),
+    ],
+)
+def test_what_is_not_one_query_is_refused_by_its_name(sql: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        limited(sql, 1)

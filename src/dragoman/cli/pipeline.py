@@ -356,11 +356,11 @@ def _query_here(
     with open_queries(tables, as_of, "duckdb", ("local", "", "", [])) as found:
         import duckdb
 
-        from dragoman.pipeline.embedded.queries import as_spark_shows
+        from dragoman.pipeline.embedded.queries import as_spark_shows, limited
 
         try:
-            rows = found.rows(f"from ({sql.rstrip('; ')}) limit {limit}")
-        except duckdb.Error as error:
+            rows = found.rows(limited(sql, limit))
+        except (duckdb.Error, ValueError) as error:
             if not is_final:
                 return False
             raise stop(str(error), 2) from None

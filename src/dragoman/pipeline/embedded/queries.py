@@ -24,6 +24,19 @@ create macro regexp_like(text, pattern) as regexp_matches(text, pattern);
 """
 
 
+def limited(sql: str, limit: int) -> str:
+    """Return a query with a limit. Raises ValueError if the text is not one query."""
+    statements = duckdb.extract_statements(sql)
+    if len(statements) != 1:
+        raise ValueError(f"give one query; these are {len(statements)} statements")
+    (statement,) = statements
+    if statement.type != duckdb.StatementType.SELECT:
+        kind = statement.type.name.replace("_", " ")
+        raise ValueError(f"only queries can be asked, and this is {kind}; the tables are unchanged")
+    # On lines of its own: the text may end with a comment.
+    return f"from (\n{statement.query.strip().rstrip(';')}\n) limit {limit}"
+
+
 def as_spark_shows(rows: Rows) -> Rows:
     """Return rows with Spark's whole numbers, and its name of a count."""
     return [

@@ -1,8 +1,18 @@
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dragoman.pipeline.session import INSTALL_JAVA, JavaMissing, ensure_java, java_version
+from dragoman.pipeline.session import (
+    INSTALL_JAVA,
+    JavaMissing,
+    SparkUnreachable,
+    ensure_java,
+    java_version,
+    open_session,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +79,38 @@ def test_a_java_that_cannot_be_started_is_named(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaMissing, match="bin/java cannot be started: Permission denied"):
         ensure_java()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "sc://", "sc://host:x", "http://host:15002"])
+def test_what_is_no_address_of_a_connect_server_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r"no Spark Connect address; use sc://HOST:PORT"):
+        open_session(remote=address)
+
+
+@pytest.mark.process
+def test_a_master_that_does_not_answer_is_said_at_once() -> None:
+    """Spark would try for minutes, without a word."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(SparkUnreachable, match=f"no Spark master answers at {master}"):
+            open_session(master)
+    with pytest.raises(ValueError, match=r"no Spark master; use spark://HOST:PORT"):
+        open_session("spark://somewhere")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("master", "memory"), [("nonsense", "1g"), ("local[1]", "nonsense")])
+def test_a_master_or_memory_that_spark_refuses_is_named(master: str, memory: str) -> None:
+    """In a process of its own: this one may have a session already."""
+    program = f"""
+from dragoman.pipeline.session import SparkNotStarted, open_session
+try:
+    open_session({master!r}, memory={memory!r})
+except SparkNotStarted as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert f"did not start with master {master!r} and memory {memory!r}: " in done.stdout

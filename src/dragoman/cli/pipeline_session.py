@@ -171,7 +171,12 @@ def open_spark(
 ) -> "Iterator[SparkSession]":
     """Open a Spark session for work on some locations; print the error and exit if that fails."""
     with spoken_errors():
-        from dragoman.pipeline.session import JavaMissing, SparkUnreachable, open_session
+        from dragoman.pipeline.session import (
+            JavaMissing,
+            SparkNotStarted,
+            SparkUnreachable,
+            open_session,
+        )
 
         # Tables hold what the ledger holds; Spark's own processes inherit this.
         only_owner()
@@ -186,7 +191,7 @@ def open_spark(
                 settings=settings,
                 for_small_data=for_small_data,
             )
-        except JavaMissing as error:
+        except (JavaMissing, SparkNotStarted) as error:
             raise stop(str(error), 2) from None
         except SparkUnreachable as error:
             raise stop(str(error), 3) from None

@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dragoman.pipeline.quiet_start import quiet_start
@@ -49,8 +51,12 @@ class JavaMissing(RuntimeError):
     """No usable Java was found; the message has the command that installs one."""
 
 
+class SparkNotStarted(RuntimeError):
+    """Spark refused its master or its settings; the message names them."""
+
+
 class SparkUnreachable(RuntimeError):
-    """No Spark Connect server answers at the address."""
+    """No Spark Connect server or master answers at the address."""
 
 
 def java_command() -> str:
@@ -112,6 +118,7 @@ def open_session(
     if remote is not None:
         return _remote(remote, chosen)
     ensure_java()
+    _check_master(master)
     # By default Spark starts the `python3` of the path, which may lack pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName("dragoman")
@@ -128,22 +135,60 @@ def open_session(
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with quiet_start():
-        return builder.getOrCreate()
-
-
-def _check_reachable(address: str) -> None:
-    """Try the port: Spark itself would retry for minutes without a word."""
-    host, _, port = address.removeprefix("sc://").partition("/")[0].partition(":")
     try:
-        socket.create_connection((host, int(port or DEFAULT_CONNECT_PORT)), CONNECT_SECONDS).close()
+        with quiet_start():
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SparkNotStarted(
+            f"Spark did not start with master {master!r} and memory {memory!r}: {_reason(error)}; "
+            "correct --master, --memory or --conf"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the line that says most. If Java ended, it has said why on standard error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # py4j names the call first, then the exception after a colon.
+    caused = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return next(iter(caused or lines), type(error).__name__).rstrip(".")
+
+
+def _check_connect_server(address: str) -> None:
+    """Raise SparkUnreachable if nothing listens at the address of a Connect server."""
+    host, _, port = address.removeprefix("sc://").partition("/")[0].partition(":")
+    if not (address.startswith("sc://") and host and (port.isdigit() or not port)):
+        raise ValueError(f"{address!r} is no Spark Connect address; use sc://HOST:PORT")
+    if obstacle := _obstacle(host, int(port or DEFAULT_CONNECT_PORT)):
+        raise SparkUnreachable(f"no Spark Connect server answers at {address}: {obstacle}")
+
+
+def _check_master(master: str) -> None:
+    """Raise SparkUnreachable if nothing listens at any address of a standalone cluster."""
+    if not master.startswith("spark://"):
+        return
+    obstacles = []
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        if not (host and port.isdigit()):
+            raise ValueError(f"{master!r} is no Spark master; use spark://HOST:PORT")
+        if not (obstacle := _obstacle(host, int(port))):
+            return
+        obstacles.append(obstacle)
+    raise SparkUnreachable(f"no Spark master answers at {master}: {'; '.join(obstacles)}")
+
+
+def _obstacle(host: str, port: int) -> str:
+    """Try a port: Spark itself would retry for minutes without a word."""
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
-        raise SparkUnreachable(f"no Spark Connect server answers at {address}: {error}") from None
+        return str(error)
+    return ""
 
 
 def _remote(address: str, settings: dict[str, str]) -> SparkSession:
     """Join a Connect server; it keeps its own static settings."""
-    _check_reachable(address)
+    _check_connect_server(address)
     spark = SparkSession.Builder().remote(address).getOrCreate()
     for name, value in settings.items():
         if name.startswith("spark.sql.") and spark.conf.isModifiable(name):

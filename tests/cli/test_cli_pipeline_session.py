@@ -8,7 +8,7 @@ import typer
 from tests.pipeline.records import History, export
 
 from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_errors
-from dragoman.pipeline.delta import ConcurrentWriter
+from dragoman.pipeline.delta import ConcurrentWriter, TablesDamaged
 from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentMissing
 from dragoman.pipeline.snapshot import Snapshot, StepNotFound, TablesOutdated, commit_snapshot
 from dragoman.pipeline.tuning import SMALL_ROWS
@@ -37,6 +37,8 @@ def test_a_large_ledger_is_not_small(tmp_path: Path) -> None:
     [
         (SegmentMissing("gone", 3, 4), 1, "records 3 to 4"),
         (ConcurrentWriter("jobs"), 1, "another writer"),
+        (TablesDamaged("jobs is gone"), 1, "jobs is gone"),
+        (NotADirectoryError("x is a file"), 2, "x is a file"),
         (ManifestDamaged("manifest.json is damaged"), 1, "is damaged"),
         (OtherLedger("of another ledger"), 2, "another ledger"),
         (TablesOutdated("an earlier release"), 2, "earlier release"),

@@ -1,12 +1,16 @@
+import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
 from tests.pipeline.records import History, export
 
+from dragoman.pipeline.delta import TablesDamaged
 from dragoman.pipeline.embedded.queries import DuckQueries, limited
 from dragoman.pipeline.embedded.run import run_embedded
+from dragoman.pipeline.maintenance import vacuum
 from dragoman.pipeline.queries import AUDIT
+from dragoman.pipeline.snapshot import read_snapshot
 
 
 @pytest.fixture
@@ -65,3 +69,38 @@ def test_a_query_is_limited_whatever_it_ends_with(sql: str) -> None:
 def test_what_is_not_one_query_is_refused_by_its_name(sql: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         limited(sql, 1)
+
+
+def test_a_table_that_is_gone_is_no_empty_table(root: str) -> None:
+    shutil.rmtree(Path(root, "jobs"))
+    with pytest.raises(TablesDamaged, match=r"names the table .*/jobs, and it is gone"):
+        DuckQueries(root)
+    with pytest.raises(TablesDamaged, match="/jobs, and it is gone"):
+        vacuum(root)
+
+
+def test_a_file_that_is_gone_is_named(root: str) -> None:
+    for path in Path(root, "jobs").rglob("*.parquet"):
+        path.unlink()
+    with (
+        DuckQueries(root) as found,
+        pytest.raises(TablesDamaged, match=r"jobs/write-.*\.parquet is gone\. Restore them"),
+    ):
+        found.rows("select count(*) from jobs where state = 'x'")
+
+
+@pytest.mark.parametrize("name", ["jobs", "steps"])
+@pytest.mark.parametrize("size", [0, 60])
+def test_a_log_that_cannot_be_read_is_named_in_one_line(root: str, name: str, size: int) -> None:
+    for path in Path(root, name, "_delta_log").glob("*.json"):
+        path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(TablesDamaged, match=f"the log of .*/{name} cannot be read") as raised:
+        DuckQueries(root)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_in_place_of_the_tables_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tables"
+    path.write_text("something else")
+    with pytest.raises(NotADirectoryError, match="tables is a file; name a folder"):
+        read_snapshot(str(path))

@@ -124,16 +124,22 @@ def find_pending(source: str, tables: str) -> Pending:
 def spoken_errors() -> Iterator[None]:
     """Turn the errors that a person can act on into one sentence and an exit code."""
     try:
-        from dragoman.pipeline.delta import ConcurrentWriter
+        from dragoman.pipeline.delta import ConcurrentWriter, TablesDamaged
         from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentError
         from dragoman.pipeline.snapshot import StepNotFound, TablesOutdated
     except ModuleNotFoundError as error:
         raise stop(explain_missing(error, "the pipeline", "spark"), 2) from None
     try:
         yield
-    except (SegmentError, ManifestDamaged, ConcurrentWriter) as error:
+    except (SegmentError, ManifestDamaged, TablesDamaged, ConcurrentWriter) as error:
         raise stop(str(error), 1) from None
-    except (OtherLedger, TablesOutdated, StepNotFound, FileNotFoundError) as error:
+    except (
+        OtherLedger,
+        TablesOutdated,
+        StepNotFound,
+        FileNotFoundError,
+        NotADirectoryError,
+    ) as error:
         raise stop(str(error), 2) from None
     except typer.Exit:
         raise

@@ -28,6 +28,8 @@ PARTITION: Final = "day"
 CHECKPOINT_EVERY: Final = 10
 #: Earlier versions are of no use, because `vacuum` deletes their files after a week.
 PROPERTIES: Final = {"delta.logRetentionDuration": "interval 7 days"}
+#: The beginning of the errors of object stores; they are not about the tables.
+_STORAGE: Final = "Generic S3 error"
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -37,6 +39,16 @@ class ConcurrentWriter(Exception):
     def __init__(self, uri: str) -> None:
         super().__init__(
             f"another writer changed {uri}; nothing of this run is valid, run it again"
+        )
+
+
+class TablesDamaged(Exception):
+    """A table, or a file of it, is gone or cannot be read."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the tables are damaged: {what}. Restore them from a copy, or run the pipeline again "
+            "over the same export into a new folder"
         )
 
 
@@ -72,12 +84,23 @@ class DeltaLog:
             return DeltaTable(self.uri, version=version, storage_options=self.options)
         except TableNotFoundError:
             return None
+        except DeltaError as error:
+            if _STORAGE in str(error):
+                raise
+            raise TablesDamaged(
+                f"the log of {self.uri} cannot be read ({_brief(error)})"
+            ) from error
+
+    def require(self, version: int | None = None) -> DeltaTable:
+        """Return a version of a table that the step log names. Raises TablesDamaged."""
+        table = self.open(version)
+        if table is None:
+            raise TablesDamaged(f"the step log names the table {self.uri}, and it is gone")
+        return table
 
     def files(self, version: int) -> Files:
-        """Return the files of a version."""
-        table = self.open(version)
-        assert table is not None, f"{self.uri} has no version {version}"
-        return files_of(table)
+        """Return the files of a version. Raises TablesDamaged."""
+        return files_of(self.require(version))
 
     def commit(self, wanted: Files, schema: "pa.Schema", seq: int) -> int:
         """Make the newest version consist of exactly these files; return its number.
@@ -205,3 +228,8 @@ def _remove(file: DataFile) -> RemoveAction:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def _brief(error: Exception) -> str:
+    """Return the first line of an error: delta-rs adds its stack."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

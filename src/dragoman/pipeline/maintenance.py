@@ -154,8 +154,7 @@ def _merge(log: DeltaLog, files: list[DataFile], path: str) -> None:
 
 
 def _schema(log: DeltaLog) -> pa.Schema:
-    table = log.open()
-    assert table is not None
+    table = log.require()
     found: pa.Schema = pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]
     return found
 
@@ -172,8 +171,7 @@ def vacuum(root: str, keep_hours: int = KEEP_HOURS, *, dry_run: bool = False) ->
 
 
 def _vacuum(uri: str, keep_hours: int, version: int, dry_run: bool) -> int:
-    table = DeltaLog(uri).open()
-    assert table is not None
+    table = DeltaLog(uri).require()
     gone = table.vacuum(
         keep_hours,
         dry_run=dry_run,

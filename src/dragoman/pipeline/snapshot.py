@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from dragoman.pipeline.delta import PROPERTIES, ConcurrentWriter, DeltaLog, properties
-from dragoman.pipeline.storage import exists, join, open_filesystem
+from dragoman.pipeline.storage import exists, is_file, join, open_filesystem
 
 STEPS: Final = "steps"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,6 +79,8 @@ def read_snapshot(root: str, version: int | None = None) -> Snapshot:
                 f"the tables at {root} have the layout of an earlier release; choose a new folder "
                 "and run the pipeline again over the same export"
             )
+        if is_file(root):
+            raise NotADirectoryError(f"{root} is a file; name a folder for the tables")
         return Snapshot()
     (row,) = _rows_of(table, log.uri)
     return Snapshot(table.version() + 1, row["seq"], row["horizon"], dict(row["versions"]))

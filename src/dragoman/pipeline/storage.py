@@ -72,6 +72,14 @@ def exists(uri: str) -> bool:
     return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
 
+def is_file(uri: str) -> bool:
+    """Whether there is a file, and no folder."""
+    from pyarrow import fs
+
+    system, path = open_filesystem(uri)
+    return bool(system.get_file_info(path).type == fs.FileType.File)
+
+
 def write_bytes(uri: str, data: bytes) -> None:
     """Write a file. In a folder and on object stores it appears whole or not at all."""
     system, path = open_filesystem(uri)

@@ -1,5 +1,6 @@
 """SQL over the tables of one step by DuckDB, with the few functions of Spark that reports use."""
 
+import re
 import threading
 from decimal import Decimal
 from types import TracebackType
@@ -8,13 +9,14 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from dragoman.pipeline.delta import DeltaLog
+from dragoman.pipeline.delta import DeltaLog, TablesDamaged
 from dragoman.pipeline.embedded.engine import arrow_schema
 from dragoman.pipeline.queries import Rows
 from dragoman.pipeline.snapshot import read_snapshot
 from dragoman.pipeline.storage import join
 from dragoman.pipeline.tables import TABLES
 
+_GONE: Final = re.compile(r"Object at location (.+?) not found")
 #: Spark's names, zone, and places of nulls.
 _SETTINGS: Final = """
 set timezone = 'UTC';
@@ -64,11 +66,10 @@ class DuckQueries:
     def _dataset(self, root: str, name: str) -> object:
         """Return the files of a table; columns that a query does not name are not read."""
         at = self.snapshot.tables.get(name)
-        table = None if at is None else DeltaLog(join(root, name)).open(at)
-        if table is None:
+        if at is None:
             empty: pa.Table = arrow_schema(TABLES[name]).empty_table()
             return empty
-        return table.to_pyarrow_dataset()
+        return DeltaLog(join(root, name)).require(at).to_pyarrow_dataset()
 
     def __enter__(self) -> "DuckQueries":
         return self
@@ -85,5 +86,11 @@ class DuckQueries:
         """Return the rows of a query."""
         # Views belong to one connection, and a connection to one thread at a time.
         with self._lock:
-            found: pa.Table = self._connection.sql(sql).to_arrow_table()
+            try:
+                found: pa.Table = self._connection.sql(sql).to_arrow_table()
+            except duckdb.Error as error:
+                # The error of the file's reader, inside of DuckDB's.
+                if gone := _GONE.search(str(error)):
+                    raise TablesDamaged(f"{gone[1]} is gone") from None
+                raise
         return found.to_pylist()

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import typer
 from tests.pipeline.records import History, export
 
-from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_errors
+from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_errors, write_file
 from dragoman.pipeline.delta import ConcurrentWriter, TablesDamaged
 from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentMissing
 from dragoman.pipeline.snapshot import Snapshot, StepNotFound, TablesOutdated, commit_snapshot
@@ -109,3 +110,19 @@ def test_a_setting_that_is_no_pair_is_refused_with_an_example(
         pass
     assert raised.value.exit_code == 2
     assert f"--conf {pair!r} is not name=value" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.html"
+    write_file(out, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(typer.Exit) as raised:
+        write_file(out, "new")
+    assert (raised.value.exit_code, out.read_text()) == (1, "old")
+    assert capsys.readouterr().err == f"dragoman: cannot write {out}: No space left on device\n"

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,13 @@ def test_a_node_that_does_not_run_cannot_know_whose_turn_it_is(
         pipeline_upload.upload("target", "source", 0, False)
     assert raised.value.exit_code == 1
     assert "start this node" in capsys.readouterr().err
+
+
+def test_a_copy_in_a_folder_is_for_its_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        pipeline_upload.upload(str(tmp_path / "copy"), make_export(tmp_path / "export"), 0, False)
+    finally:
+        os.umask(before)
+    found = [tmp_path / "copy", *(tmp_path / "copy").rglob("*")]
+    assert {path.stat().st_mode & 0o077 for path in found} == {0}

@@ -33,6 +33,7 @@ from dragoman.cli.pipeline_session import (
     require_folder,
     spoken_errors,
     stop,
+    write_file,
 )
 from dragoman.security.files import only_owner
 
@@ -294,7 +295,7 @@ def _write_report(
     from dragoman.pipeline.report import build_report
 
     page = build_report(store, with_builtin=with_builtin, compare_hours=compare_hours)
-    out.write_text(page, encoding="utf-8")
+    write_file(out, page)
     typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
 
 

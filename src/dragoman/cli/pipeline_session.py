@@ -97,6 +97,16 @@ def require_folder(out: Path | None) -> None:
         raise stop(f"cannot write {out}: there is no folder {out.parent}; make it first", 2)
 
 
+def write_file(out: Path, text: str) -> None:
+    """Write a file whole, or leave the old one and exit with the reason."""
+    from dragoman.pipeline.storage import write_bytes
+
+    try:
+        write_bytes(str(out), text.encode())
+    except OSError as error:
+        raise stop(f"cannot write {out}: {error.strerror or error}", 1) from None
+
+
 def is_local(engine: str, master: str, remote: str, conf: list[str]) -> bool:
     """Whether a command may do without Spark: it is asked for, or no cluster or setting is named.
 

@@ -8,6 +8,7 @@ import typer
 
 from dragoman.cli.output import print_done
 from dragoman.cli.pipeline_session import AS_JSON, SOURCE, spoken_errors, stop
+from dragoman.security.files import only_owner
 
 if TYPE_CHECKING:
     from dragoman.pipeline.upload import UploadSummary
@@ -28,6 +29,8 @@ def upload(
     In a cluster run it on every node, with `--every`: one of them copies, a standby if there is
     one, and another goes on if it fails.
     """
+    # The copy holds what the ledger holds.
+    only_owner()
     with spoken_errors():
         turn = _find_turn(source, target)
         try:

@@ -14,6 +14,7 @@ from dragoman.cli.pipeline_session import (
     require_folder,
     spoken_errors,
     stop,
+    write_file,
 )
 
 _DAY = ["%Y-%m-%d"]
@@ -42,7 +43,7 @@ def bill(
         typer.echo(to_csv(rows), nl=False)
         return
     text = to_csv(rows) if out.suffix == ".csv" else to_page(rows, *days)
-    out.write_text(text, encoding="utf-8")
+    write_file(out, text)
     typer.echo(f"wrote {out}: {len(rows)} lines")
 
 
@@ -85,5 +86,5 @@ def notebook(
         place = tables if "://" in tables else str(Path(tables).resolve())
         if not read_snapshot(place).version:
             raise stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
-        out.write_text(build_notebook(place), encoding="utf-8")
+        write_file(out, build_notebook(place))
         typer.echo(f"wrote {out}; open it with Jupyter where dragoman[spark] is installed")

@@ -7,6 +7,7 @@ import pytest
 
 from dragoman.core.broker import Broker
 from dragoman.server.mesh import NAME_FILE, Mesh, broker_name, dial_endpoint
+from dragoman.server.mesh_transport import MeshDealer
 from dragoman.server.settings_sources import load
 from dragoman.server.wiring import OPEN
 
@@ -58,6 +59,16 @@ def test_a_broker_that_does_not_answer_is_shown(tmp_path: Path) -> None:
     assert rows["broker"] == "west"
     (row,) = rows["neighbours"]
     assert (row["state"], row["url"]) == ("connecting", "tcp://127.0.0.1:1")
+
+
+def test_a_connection_without_an_answer_names_the_likely_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers of one name ignore each other, and a broker that connects to itself is one."""
+    found = mesh(tmp_path, name="west", mesh={"self": {"url": "mesh://127.0.0.1:5570"}})
+    assert "does a broker listen there" in found.rows()["neighbours"][0]["detail"]
+    monkeypatch.setattr(MeshDealer, "is_connected", True)
+    assert "must have another name than west" in found.rows()["neighbours"][0]["detail"]
 
 
 def test_terms_apply_to_an_address_or_to_a_name(tmp_path: Path) -> None:

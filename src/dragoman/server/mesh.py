@@ -147,7 +147,7 @@ class Mesh:
         connected = {row["url"] for row in known}
         for dealer in self.transport.dealers.values():
             if dealer.endpoint not in connected:
-                reason = dealer.refusal or "no answer yet"
+                reason = dealer.refusal or _silence(dealer.is_connected, self.side.me)
                 known.append({**_EMPTY_ROW, "url": dealer.endpoint, "detail": reason})
         return {"broker": self.side.me, "neighbours": known}
 
@@ -199,6 +199,13 @@ class Mesh:
         future = self._asked.get((broker, job))
         if future is not None and not future.done():
             future.set_result((reason, words))
+
+
+def _silence(is_connected: bool, me: str) -> str:
+    """Say why a broker may not answer that this one connects to."""
+    if not is_connected:
+        return "no connection yet; does a broker listen there (--mesh-listen)?"
+    return f"connected, and no answer; the broker there must have another name than {me}"
 
 
 _EMPTY_ROW: Final[dict[str, Any]] = {

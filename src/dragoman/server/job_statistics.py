@@ -21,8 +21,10 @@ OTHER: Final = "other"
 #: Length of a window, in seconds, and the windows that are kept: one hour.
 STEP: Final = 10.0
 WINDOWS: Final = 360
-#: The link of the broker's own services and questions; they are not the users' jobs.
-_OWN: Final = "local"
+#: Peers of the broker's own services and questions: their jobs are not the users' jobs.
+_OWN_PEERS: Final = "local/"
+#: How the names of the broker's own services begin: the first word, or all of the name.
+_OWN_SERVICES: Final = frozenset({"mmi.", "sid.", "fss.", "mmi", "sid", "fss"})
 
 
 class ServiceTimes:
@@ -82,9 +84,10 @@ class JobStatistics:
     def durable(self, entries: Sequence[Entry]) -> None:
         """Count a durable batch."""
         for entry in entries:
-            count = _COUNTS.get(entry.record.kind)
+            record = entry.record
+            count = _COUNTS.get(record.kind)
             if count is not None:
-                count(self, entry.record)
+                count(self, record)
         levels = sum(map(len, self._waiting.values())), len(self._dispatched_at)
         if levels != ((last.waiting, last.running) if (last := self.newest) else (0, 0)):
             window = self._window(entries[-1].record.at)
@@ -116,19 +119,20 @@ class JobStatistics:
 
     def _window(self, at: float) -> StatisticsWindow:
         start = at - at % STEP
-        last = self.newest
-        if last is None or last.start < start:
-            waiting, running = (last.waiting, last.running) if last else (0, 0)
-            self.windows.append(StatisticsWindow(start, waiting, running))
+        last = self.windows[-1] if self.windows else None
+        if last is not None and last.start >= start:
+            return last
+        waiting, running = (last.waiting, last.running) if last else (0, 0)
+        self.windows.append(StatisticsWindow(start, waiting, running))
         return self.windows[-1]
 
-    def _times(self, service: str, client: str) -> ServiceTimes:
+    def _times(self, service: str, link: str) -> ServiceTimes:
         if service not in self._services:
             if len(self._services) >= MOST_SERVICES:
                 service = OTHER
             else:
                 self._services.add(service)
-        key = (service, link_of(PeerId(client)))
+        key = (service, link)
         found = self.times.get(key)
         if found is None:
             found = self.times[key] = ServiceTimes()
@@ -144,7 +148,7 @@ class JobStatistics:
             return
         self._dispatched_at[record.job] = record.at
         came = self._stop_waiting(record)
-        times = self._times(record.service, record.client)
+        times = self._times(record.service, link_of(PeerId(record.client)))
         times.attempts += 1
         if came:
             times.queue.observe(record.at - came)
@@ -157,16 +161,17 @@ class JobStatistics:
         return came
 
     def _ended(self, record: Record) -> None:
-        self._stop_waiting(record)
-        started = self._dispatched_at.pop(record.job, 0.0)
+        started, at = self._dispatched_at.pop(record.job, 0.0), record.at
+        if not started:
+            self._stop_waiting(record)
         if _is_own(record):
             return
-        times, window = self._times(record.service, record.client), self._window(record.at)
+        link, window = link_of(PeerId(record.client)), self._window(at)
+        times = self._times(record.service, link)
         if started:
-            times.run.observe(record.at - started, record.job, record.at)
-            links = link_of(PeerId(record.client)), link_of(PeerId(record.peer))
-            self.bridges[(*links, record.state)] += 1
-        bucket = times.total.observe(record.at - record.submitted_at, record.job, record.at)
+            times.run.observe(at - started, record.job, at)
+            self.bridges[link, link_of(PeerId(record.peer)), record.state] += 1
+        bucket = times.total.observe(at - record.submitted_at, record.job, at)
         window.counts[bucket] += 1
         if record.state == JobState.SUCCEEDED:
             window.succeeded += 1
@@ -184,8 +189,8 @@ class JobStatistics:
 
 def _is_own(record: Record) -> bool:
     """Tell whether a job is of the broker itself, or for one of its own services."""
-    head = record.service.partition(".")[0].lower()
-    return record.client.startswith(f"{_OWN}/") or head in ("mmi", "sid", "fss")
+    is_own = record.service[:4].lower() in _OWN_SERVICES
+    return is_own or record.client.startswith(_OWN_PEERS)
 
 
 _COUNTS: Final[dict[str, Callable[[JobStatistics, Record], None]]] = {

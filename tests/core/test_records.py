@@ -1,14 +1,19 @@
-"""Records are built by keyword, from what they are about; own fields come last."""
+"""Records are built from what they are about; own fields come last."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from tests.core.builders import Stage, body, joined, submitted
 
-from dragoman.core.records import build_record
+from dragoman.core.events import JobSubmitted
+from dragoman.core.records import build_record, part_record, submitted_record
+from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import PeerId, WorkerName
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.parent import Parent
 from dragoman.model.record import Kind, Record
+from dragoman.model.target import Named
+from dragoman.model.terms import Terms
 
 DEFAULT = Record(1, 2.0, Kind.ENDED)
 
@@ -86,3 +91,65 @@ def test_own_fields_override_all_else(stage: Stage) -> None:
 def test_a_field_that_no_record_has_is_an_error() -> None:
     with pytest.raises(TypeError, match="colour"):
         build_record(1, 2.0, Kind.ENDED, fields={"colour": "red"})
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+@pytest.mark.parametrize("failure", [None, Fault(FaultCode.TASK_FAILED, "no luck")])
+@pytest.mark.parametrize("content", [None, body()])
+def test_a_record_by_position_equals_the_one_by_keyword(
+    stage: Stage, has_worker: bool, failure: Fault | None, content: Body | None
+) -> None:
+    part, by = stage.job("j1").parts[0], stage.worker() if has_worker else None
+    part.index, part.task = 4, "resize"
+    own = {"state": "failed", "attempt": 9, "count": 7, "terms": "{}"}
+    found = part_record(
+        *(1, 2.0, Kind.ENDED, part),
+        by=by,
+        state="failed",
+        attempt=9,
+        count=7,
+        failure=failure,
+        body=content,
+        terms="{}",
+    )
+    assert found == build_record(1, 2.0, Kind.ENDED, part, by, failure, content, own)
+
+
+@pytest.mark.parametrize("parent", [None, Parent("p1", 3)])
+def test_a_record_of_a_new_job_has_all_of_its_submission(parent: Parent | None) -> None:
+    terms = Terms(priority=3, strict=False, timeout=5.0)
+    event = JobSubmitted(
+        JobId("j1"),
+        PeerId("nfp/c1"),
+        ServiceName("a"),
+        body(),
+        Named((WorkerName("w1"),)),
+        replace(terms, parent=parent),
+        "resize",
+        "k",
+        Principal("p"),
+    )
+    found = submitted_record(1, 2.0, event, terms, dialect="zss", digest="d", deadline_at=7.0)
+    assert found == Record(
+        1,
+        2.0,
+        Kind.SUBMITTED,
+        job="j1",
+        service="a",
+        task="resize",
+        client="nfp/c1",
+        principal="p",
+        dialect="zss",
+        target="w1",
+        state="queued",
+        nbytes=body().size,
+        digest="d",
+        priority=3,
+        key="k",
+        terms='{"timeout":5.0,"priority":3,"strict":false}',
+        submitted_at=2.0,
+        deadline_at=7.0,
+        strict=False,
+        parent="p1" if parent else "",
+        position=3 if parent else 0,
+    )

@@ -84,7 +84,8 @@ class Broker:
         """Handle one event; return its effects, in order."""
         state = self.state
         # The wall clock may go backwards; the broker's never does.
-        state.now = max(state.now, now)
+        if now > state.now:
+            state.now = now
         out: list[Effect] = []
         state.out = out
         HANDLERS[type(event)](state, event)

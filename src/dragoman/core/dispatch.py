@@ -14,6 +14,7 @@ from dragoman.core.events import ReplyKind
 from dragoman.core.jobs import Job, JobPart, is_single
 from dragoman.core.lanes import QueueLane, Ranked
 from dragoman.core.limiters import Limiter
+from dragoman.core.records import part_record
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.model.body import EMPTY
@@ -223,9 +224,18 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
         state.deadlines.cancel(part.retry_timer)
         part.patience_timer = part.retry_timer = None
     attempt = _next_attempt(part)
-    seq = state.record(
-        Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt, count=worker.request
+    seq = state.next_seq
+    record = part_record(
+        seq,
+        state.now,
+        Kind.DISPATCHED,
+        part,
+        by=worker,
+        state="running",
+        attempt=attempt,
+        count=worker.request,
     )
+    state.append(record)
     state.registry.hold(worker, part)
     state.limiters.hold(part)
     if state.store.families.has_open(job.id):

@@ -4,7 +4,7 @@ Every final state of a part or job is set here, so each job ends exactly once.
 """
 
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.children import note_children
 from dragoman.core.deadlines import TimerKind
@@ -13,6 +13,7 @@ from dragoman.core.effects import RequestKind, SendCancel, SendStatus
 from dragoman.core.events import JobForwarded, ReplyKind
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.rebinding import rebind
+from dragoman.core.records import part_record
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.retries import retry_wait
 from dragoman.core.state import BrokerState, status_of
@@ -34,12 +35,12 @@ _WORST: Final = (
 )
 
 
-def hook_fields(job: Job) -> dict[str, Any]:
-    """Return what the record of a job's end says of its webhook: the URL, in `terms`.
+def hook_terms(job: Job) -> str:
+    """Return what the record of a job's end says of its webhook: the URL, as its `terms`.
 
     Whoever delivers reads the ends only, also long after the submission.
     """
-    return {"terms": terms_text(Terms(webhook=job.terms.webhook))} if job.terms.webhook else {}
+    return terms_text(Terms(webhook=job.terms.webhook)) if job.terms.webhook else ""
 
 
 def end_part(
@@ -59,10 +60,19 @@ def end_part(
     _detach(state, part)
     part.body = body
     if len(job.parts) == 1:
-        hook = hook_fields(job)
-        state.record(
-            Kind.ENDED, part, body=body, state=final_state, failure=fault, by=worker, **hook
+        record = part_record(
+            state.next_seq,
+            state.now,
+            Kind.ENDED,
+            part,
+            by=worker,
+            state=final_state,
+            attempt=part.attempt,
+            failure=fault,
+            body=body,
+            terms=hook_terms(job),
         )
+        state.append(record, body)
         _finish_job(state, job, part, body)
     else:
         state.record(Kind.GATHERED, part, body=body, state=final_state, failure=fault, by=worker)
@@ -80,7 +90,7 @@ def end_gathered(state: BrokerState, job: Job) -> None:
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
     fault = next((p.fault for p in job.parts if p.state is worst), None)
-    state.record(Kind.ENDED, job, state=worst, failure=fault, **hook_fields(job))
+    state.record(Kind.ENDED, job, state=worst, failure=fault, terms=hook_terms(job))
     _finish_job(state, job, None, None)
 
 
@@ -97,7 +107,7 @@ def end_job(state: BrokerState, job: Job, final_state: JobState, fault: Fault | 
     if queue is not None and queue.unbound.pop(job.id, None) is not None:
         state.queues.tidy(job.service)
     about = job.parts[0] if len(job.parts) == 1 else job
-    state.record(Kind.ENDED, about, state=final_state, failure=fault, **hook_fields(job))
+    state.record(Kind.ENDED, about, state=final_state, failure=fault, terms=hook_terms(job))
     _finish_job(state, job, None, None)
     for worker in freed:
         fill_worker(state, worker)
@@ -297,8 +307,10 @@ def end_memoized(state: BrokerState, job: Job, earlier: Job) -> None:
     part, source = job.parts[0], earlier.parts[0]
     part.body = source.body
     detail = f"memoised from job {earlier.id}"
-    fields = {"detail": detail, "count": source.result_seq, **hook_fields(job)}
-    state.record(Kind.ENDED, part, state=JobState.SUCCEEDED, **fields)
+    count, terms = source.result_seq, hook_terms(job)
+    state.record(
+        Kind.ENDED, part, state=JobState.SUCCEEDED, detail=detail, count=count, terms=terms
+    )
     _finish_job(state, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 

@@ -1,17 +1,20 @@
-"""Records are built here and nowhere else, by keyword: from what they are about, and own fields.
+"""Records are built here and nowhere else: from what they are about, and own fields.
 
-So a new field of a record changes this module only if a part, a job or a worker fills it in.
+A new field of a record changes this module only if a part, a job or a worker fills it in. Records
+are built by keyword, but for the three that every job has: by keyword they take twice as long.
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from dragoman.core.events import JobSubmitted
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import VERSION, Kind, Record
+from dragoman.model.terms import Terms, terms_text
 
 #: What a record can be about.
 About = Job | JobPart | RegisteredWorker | None
@@ -49,6 +52,102 @@ def build_record(
         found["nbytes"], found["digest"] = body.size, body.digest()
     found.update(fields)
     return Record(seq, at, kind, **found)
+
+
+def submitted_record(
+    seq: int,
+    at: float,
+    event: JobSubmitted,
+    terms: Terms,
+    *,
+    dialect: str,
+    digest: str,
+    deadline_at: float,
+) -> Record:
+    """Build the record of a new job, by position. `terms`: those of the event without a parent."""
+    parent = event.terms.parent
+    no_part, no_attempt, no_worker, no_peer, no_fault, no_detail, no_count = 0, 0, "", "", "", "", 0
+    return Record(
+        seq,
+        at,
+        Kind.SUBMITTED,
+        event.job,
+        no_part,
+        no_attempt,
+        event.service,
+        event.task,
+        event.client,
+        no_worker,
+        no_peer,
+        event.principal,
+        dialect,
+        str(event.target),
+        "queued",
+        no_fault,
+        no_detail,
+        event.body.size,
+        digest,
+        terms.priority,
+        event.key,
+        terms_text(terms),
+        at,
+        deadline_at,
+        no_count,
+        terms.strict,
+        VERSION,
+        parent.job if parent else "",
+        parent.position if parent else 0,
+    )
+
+
+def part_record(
+    seq: int,
+    at: float,
+    kind: Kind,
+    part: JobPart,
+    *,
+    by: RegisteredWorker | None,
+    state: str,
+    attempt: int,
+    count: int = 0,
+    failure: Fault | None = None,
+    body: Body | None = None,
+    terms: str = "",
+) -> Record:
+    """Build a record about a part as `build_record` does, by position."""
+    job, no_target, no_key = part.job, "", ""
+    worker, peer, dialect = part.worker, part.peer, ""
+    if by is not None:
+        worker, peer, dialect = by.name, by.peer, by.dialect
+    fault, detail = ("", "") if failure is None else (failure.code, failure.message)
+    return Record(
+        seq,
+        at,
+        kind,
+        job.id,
+        part.index,
+        attempt,
+        part.service,
+        part.task,
+        job.client,
+        worker,
+        peer,
+        job.principal,
+        dialect,
+        no_target,
+        state,
+        fault,
+        detail,
+        0 if body is None else body.size,
+        "" if body is None else body.digest(),
+        job.terms.priority,
+        no_key,
+        terms,
+        job.submitted_at,
+        job.deadline_at,
+        count,
+        job.terms.strict,
+    )
 
 
 def _of_job(job: Job) -> dict[str, object]:

@@ -17,14 +17,14 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.core.jobs import Job, is_single, is_started
-from dragoman.core.records import build_record
+from dragoman.core.records import submitted_record
 from dragoman.core.state import BrokerState, dialect_of, status_of
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Kind
-from dragoman.model.terms import terms_text
+from dragoman.model.unique import Unique
 
 
 def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
@@ -38,11 +38,14 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
     if state.blocked_because and not _is_builtin(state, event.service):
         _refuse_unrecorded(state, event)
         return
-    fault = _refusal(state, event) or _duplicate(state, event)
+    unique = event.terms.unique
+    fault = _refusal(state, event)
+    if fault is None and unique is not None:
+        fault = _duplicate(state, event, unique)
     if fault is not None:
         refuse(state, event, fault)
         return
-    replaced = _replaced(state, event)
+    replaced = None if unique is None else _replaced(state, event, unique)
     if replaced is not None:
         message = f"replaced by job {event.job}, which has the same unique key"
         end_job(state, replaced, JobState.CANCELLED, Fault(FaultCode.CANCELLED, message))
@@ -61,7 +64,7 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
 
 def _waits(job: Job) -> bool:
     """Tell whether a new job was not dispatched at once: then nothing has answered its client."""
-    return job.state is JobState.QUEUED and not any(part.bound for part in job.parts)
+    return job.state is JobState.QUEUED and not [part for part in job.parts if part.bound]
 
 
 def _known(state: BrokerState, event: JobSubmitted) -> Job | None:
@@ -178,10 +181,9 @@ def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
     if queue is not None and queue.bytes + event.body.size > limits.queued_bytes:
         message = f"{queue.bytes} bytes wait for {event.service} already; submit again later"
         return Fault(FaultCode.QUEUE_FULL, message)
-    is_delayed = event.terms.starts_at(state.now) > state.now
     if (
         event.terms.patience == 0
-        and not is_delayed
+        and event.terms.starts_at(state.now) <= state.now
         and not can_serve(state, event.service, event.target, None, event.terms.path)
     ):
         message = f"no worker for service {event.service} and target {event.target}"
@@ -189,10 +191,9 @@ def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
     return None
 
 
-def _duplicate(state: BrokerState, event: JobSubmitted) -> Fault | None:
+def _duplicate(state: BrokerState, event: JobSubmitted, unique: Unique) -> Fault | None:
     """Return a fault if another job has the unique key of a submission."""
-    unique = event.terms.unique
-    if unique is None or unique.quiet:
+    if unique.quiet:
         return None
     job_id, until = state.store.queue.uniques.holder((event.principal, unique.key))
     job = state.store.jobs.get(job_id)
@@ -205,10 +206,9 @@ def _duplicate(state: BrokerState, event: JobSubmitted) -> Fault | None:
     return Fault(FaultCode.DUPLICATE, f"{message}; wait for its result or submit again later")
 
 
-def _replaced(state: BrokerState, event: JobSubmitted) -> Job | None:
+def _replaced(state: BrokerState, event: JobSubmitted, unique: Unique) -> Job | None:
     """Return the job that a submission with a quiet time replaces."""
-    unique = event.terms.unique
-    if unique is None or not unique.quiet:
+    if not unique.quiet:
         return None
     job = state.store.jobs.get(state.store.queue.uniques.holder((event.principal, unique.key))[0])
     return None if job is None or job.is_final or is_started(job) else job
@@ -252,27 +252,15 @@ def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
     if parent is not None:
         # Fields of the record keep it; terms without it are shared by many jobs.
         terms = replace(terms, parent=None)
-    fields = {
-        "job": event.job,
-        "service": event.service,
-        "task": event.task,
-        "client": event.client,
-        "principal": event.principal,
-        "dialect": event.body.dialect or dialect_of(event.client),
-        "target": str(event.target),
-        "state": "queued",
-        "nbytes": event.body.size,
-        "digest": digest,
-        "priority": terms.priority,
-        "key": event.key,
-        "terms": terms_text(terms),
-        "submitted_at": state.now,
-        "deadline_at": deadline_of(state, terms, parent),
-        "strict": terms.strict,
-        "parent": parent.job if parent else "",
-        "position": parent.position if parent else 0,
-    }
-    record = build_record(state.next_seq, state.now, Kind.SUBMITTED, fields=fields)
+    record = submitted_record(
+        state.next_seq,
+        state.now,
+        event,
+        terms,
+        dialect=event.body.dialect or dialect_of(event.client),
+        digest=digest,
+        deadline_at=deadline_of(state, terms, parent),
+    )
     job = Job(record, event.target, terms, event.body)
     state.append(record, event.body, job)
     start_timers(state, job)

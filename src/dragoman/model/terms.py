@@ -77,8 +77,11 @@ class Terms:
 
     def starts_at(self, submitted_at: float) -> float:
         """Return when a job that was submitted then may start."""
-        quiet = self.unique.quiet if self.unique is not None else 0.0
-        return max(submitted_at + max(self.delay, quiet), self.not_before)
+        delay = self.delay
+        if self.unique is not None and self.unique.quiet > delay:
+            delay = self.unique.quiet
+        starts_at = submitted_at + delay
+        return starts_at if starts_at > self.not_before else self.not_before
 
 
 _DEFAULTS: Final = Terms()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core import endings
 from dragoman.core.events import Noted
@@ -63,9 +63,9 @@ def webhook_before_the_end() -> Iterator[None]:
 def webhook_forgotten_at_a_cancel() -> Iterator[None]:
     """The end of a cancelled job does not name its webhook."""
 
-    def hook_fields(job: Job) -> dict[str, Any]:
-        return {} if job.cancel_asked_at else old(job)
+    def hook_terms(job: Job) -> str:
+        return "" if job.cancel_asked_at else old(job)
 
-    old = endings.hook_fields
-    with replaced(endings, "hook_fields", hook_fields):
+    old = endings.hook_terms
+    with replaced(endings, "hook_terms", hook_terms):
         yield

@@ -9,6 +9,7 @@ from dragoman.core.jobs import is_started
 from dragoman.core.state import BrokerState
 from dragoman.core.unique_jobs import UniqueJobs
 from dragoman.model.fault import Fault
+from dragoman.model.unique import Unique
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -18,11 +19,10 @@ BUGS: Final = Bugs()
 def unique_job_runs_twice() -> Iterator[None]:
     """A job that runs does not count as one that has its key."""
 
-    def duplicate(state: BrokerState, event: JobSubmitted) -> Fault | None:
-        fault = old(state, event)
-        unique = event.terms.unique
-        if fault is None or unique is None:
-            return fault
+    def duplicate(state: BrokerState, event: JobSubmitted, unique: Unique) -> Fault | None:
+        fault = old(state, event, unique)
+        if fault is None:
+            return None
         holder, _ = state.store.queue.uniques.holder((event.principal, unique.key))
         job = state.store.jobs.get(holder)
         return None if job is not None and is_started(job) else fault
@@ -46,5 +46,5 @@ def unique_period_forgotten() -> Iterator[None]:
 @BUGS.add
 def replaced_job_still_runs() -> Iterator[None]:
     """A job that a newer one replaces is not ended."""
-    with replaced(submissions, "_replaced", lambda state, event: None):
+    with replaced(submissions, "_replaced", lambda state, event, unique: None):
         yield

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _LENGTH: Final = struct.Struct(">Q")
-_READ: Final = 1 << 18
+#: Bytes read at once. glibc maps and unmaps memory for each read of 128 KiB or more, which costs
+#: 13 us, in a process that has not freed so large a block before.
+_READ: Final = 1 << 16
 #: Maximum bytes of one message: a task cannot fill the worker's memory with its result.
 MAX_MESSAGE: Final = 256 * 1024 * 1024
 

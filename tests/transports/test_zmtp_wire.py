@@ -1,5 +1,6 @@
 """The encoding of ZMTP, against bytes captured from libzmq 4.3."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +55,13 @@ def test_any_bytes_have_a_name_and_the_rest(data: bytes) -> None:
 def test_the_head_of_a_frame_says_its_size(size: int) -> None:
     for head, flags in ((words.head(size), words.MORE), (words.last_head(size), 0)):
         assert head + bytes(size) == words.frame(flags, bytes(size))
+
+
+@pytest.mark.parametrize("sizes", [(0,), (255,), (256,), (3, 0, 300, 5), (1, 2, 300)])
+def test_a_message_is_its_frames_and_only_the_last_one_ends_it(sizes: tuple[int, ...]) -> None:
+    frames = [b"x" * size for size in sizes]
+    out = [b"before"]
+    assert words.add_message(out, frames) == sum(sizes)
+    expected = [words.frame(words.MORE, body) for body in frames[:-1]]
+    expected.append(words.frame(0, frames[-1]))
+    assert b"".join(out) == b"before" + b"".join(expected)

@@ -31,9 +31,9 @@ from dragoman.transports.zmtp_wire import (
     PARTNERS_2,
     ROUTER_2,
     SIGNATURE,
+    add_message,
     command,
     frame,
-    head,
     last_head,
     mechanism_of,
     read_command,
@@ -335,16 +335,7 @@ class ZmtpConnection(AcceptedConnection):
         if self._seal is not None:
             self._queue_sealed(frames, self._seal)
             return
-        out, size = self.out, 0
-        for body in frames[:-1]:
-            length = len(body)
-            out.append(head(length))
-            out.append(body)
-            size += length
-        length = len(frames[-1])
-        out.append(last_head(length))
-        out.append(frames[-1])
-        self.out_bytes += size + length
+        self.out_bytes += add_message(self.out, frames)
 
     def _queue_sealed(self, frames: Frames, seal: Seal) -> None:
         """Queue a message with encrypted frames; their flags are encrypted too."""

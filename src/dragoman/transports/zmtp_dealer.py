@@ -22,9 +22,9 @@ from dragoman.transports.zmtp_wire import (
     MORE,
     OPENING,
     SIGNATURE,
+    add_message,
     command,
     frame,
-    head,
     last_head,
     mechanism_of,
     properties,
@@ -162,6 +162,4 @@ class DealerSession:
                 box = seal(MORE if number < len(frames) else 0, body)
                 out += (last_head(len(box)), box)
             return
-        for body in frames[:-1]:
-            out += (head(len(body)), body)
-        out += (last_head(len(frames[-1])), frames[-1])
+        add_message(out, frames)

@@ -5,6 +5,7 @@ then messages of one or more frames. ZMTP 2 (libzmq 3) has a shorter greeting an
 frames are the same. The order of messages must not live here.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 MORE: Final = 0x01
@@ -101,3 +102,16 @@ def head(size: int) -> bytes:
 def last_head(size: int) -> bytes:
     """Encode the header of the last frame of a message."""
     return _LAST[size] if size <= SHORT else b"\x02" + size.to_bytes(8)
+
+
+def add_message(out: list[bytes], frames: Sequence[bytes]) -> int:
+    """Append the frames of a message, each after its header; return the bytes of the frames."""
+    heads, short, total, size = _HEAD, SHORT, 0, 0
+    for body in frames:
+        size = len(body)
+        total += size
+        # Most frames are short, and a message has eight: no call for each of them.
+        out.append(heads[size] if size <= short else head(size))
+        out.append(body)
+    out[-2] = last_head(size)
+    return total

@@ -32,7 +32,7 @@ class Disk:
 
 
 def batch(last: int, rows: int = 1) -> Batch:
-    return Batch([(last,)] * rows, [], last, 0)
+    return Batch([((last,), 0, None, b"")] * rows, [], last, 0)
 
 
 def test_batches_that_come_during_a_commit_are_joined_into_the_next() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from hashlib import blake2b
 from math import isnan
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -47,17 +47,18 @@ _SQL_TYPES: Final[dict[object, str]] = {
     bool: "INTEGER",
 }
 _VALUES: Final[Callable[[Record], Row]] = attrgetter(*FIELDS)
-_TEXTS: Final[Callable[[Record], tuple[str, ...]]] = attrgetter(
-    *(field.name for field in fields(Record) if field.type is str)
-)
-_NUMBERS: Final[Callable[[Record], tuple[int, ...]]] = attrgetter(
-    *(field.name for field in fields(Record) if field.type is int)
-)
-_INSTANTS: Final[Callable[[Record], tuple[float, ...]]] = attrgetter(
-    *(field.name for field in fields(Record) if field.type is float)
-)
-_FLOATS_AT: Final = [at for at, field in enumerate(fields(Record)) if field.type is float]
-_FLAGS_AT: Final = [at for at, field in enumerate(fields(Record)) if field.type is bool]
+
+
+def _places(kind: type) -> list[int]:
+    """Return which columns have a type."""
+    return [at for at, field in enumerate(fields(Record)) if field.type is kind]
+
+
+_FLOATS_AT: Final = _places(float)
+_FLAGS_AT: Final = _places(bool)
+_TEXTS: Final[Callable[[Row], tuple[str, ...]]] = itemgetter(*_places(str))
+_NUMBERS: Final[Callable[[Row], tuple[int, ...]]] = itemgetter(*_places(int))
+_INSTANTS: Final[Callable[[Row], tuple[float, ...]]] = itemgetter(*_FLOATS_AT)
 _flat: Final = itertools.chain.from_iterable
 _LARGEST: Final = 2**63 - 1
 _ONLY_INT: Final = {int}
@@ -110,16 +111,17 @@ def to_rows(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
 
 def _stored(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
     """Convert records; refuse values that SQLite would refuse or silently convert."""
-    "".join(_flat(map(_TEXTS, records)))
-    numbers = [*_flat(map(_NUMBERS, records))]
+    rows = [_as_row(record) for record in records]
+    "".join(_flat(map(_TEXTS, rows)))
+    numbers = [*_flat(map(_NUMBERS, rows))]
     if set(map(type, numbers)) != _ONLY_INT:
         raise TypeError("a number is not an int")
     if max(numbers) > _LARGEST or min(numbers) < -_LARGEST - 1:
         raise ValueError("a number has more than 64 bits")
-    if any(map(isnan, _flat(map(_INSTANTS, records)))):
+    if any(map(isnan, _flat(map(_INSTANTS, rows)))):
         raise ValueError("an instant is not a number")
     # Encoding refuses text with lone surrogates.
-    return [(row, encoded(row)) for row in map(_as_row, records)]
+    return [(row, encoded(row)) for row in rows]
 
 
 def _as_row(record: Record) -> Row:

@@ -172,7 +172,7 @@ class SqliteLedger:
             for entry, (row, raw) in zip(entries, stored, strict=True):
                 checksum = crc32(raw, checksum)
                 blob = None if entry.body is None else pack(entry.body)
-                rows.append((*row, checksum, None if blob is None else crc32(blob), raw))
+                rows.append((row, checksum, None if blob is None else crc32(blob), raw))
                 if blob is not None:
                     bodies.append((row[0], blob))
             batch = Batch(rows, bodies, entries[-1].record.seq, checksum)
@@ -269,12 +269,12 @@ class SqliteLedger:
         self._link = rows[-1][-1]
 
     def _linked(self, batches: list[Batch]) -> list[Row]:
-        """Return the rows of batches; a link replaces the encoded bytes of each."""
+        """Return the rows of batches as they are stored: with both checksums and the link."""
         newest, link, rows = self._link, self._make_link, []
         for batch in batches:
-            for row in batch.rows:
-                newest = link(row[-1], newest)
-                rows.append((*row[:-1], newest))
+            for row, checksum, of_body, raw in batch.rows:
+                newest = link(raw, newest)
+                rows.append((*row, checksum, of_body, newest))
         return rows
 
     def _write_rows(self, rows: Sequence[Row], bodies: Sequence[Row]) -> None:

@@ -17,6 +17,8 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.rows import Row
 
 T = TypeVar("T")
+#: A row, its checksum, the checksum of its body if it has one, and its `encoded` bytes.
+NewRow = tuple[Row, int, int | None, bytes]
 
 #: Rows in one commit at most; bounds how long the first batch waits.
 _GROUP_ROWS: Final = 20_000
@@ -27,7 +29,7 @@ class Batch:
 
     __slots__ = ("bodies", "chain", "last", "rows", "waiter")
 
-    def __init__(self, rows: list[Row], bodies: list[Row], last: int, chain: int) -> None:
+    def __init__(self, rows: list[NewRow], bodies: list[Row], last: int, chain: int) -> None:
         self.rows = rows
         self.bodies = bodies
         self.last = last  #: sequence number of its last record

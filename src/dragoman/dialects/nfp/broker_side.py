@@ -106,12 +106,13 @@ class NfpBrokerSide:
     def receive(self, address: Address, frames: Frames, now: float) -> Received:
         """Decode one message."""
         message = wire.decode(frames)
-        if type(message) not in self._handlers or frames[1] == wire.BROKER:
+        handle = self._handlers.get(type(message))
+        if handle is None or frames[1] == wire.BROKER:
             raise MalformedMessage("a message that only a broker sends")
         peer = self.peers.touch(address)
         if not isinstance(message, wire.UnknownCommand):
             peer.is_binary = message.is_binary
-        return self._handlers[type(message)](peer, message, now)
+        return handle(peer, message, now)
 
     def render(self, effect: Effect, now: float) -> list[Send]:
         """Encode one effect for a peer of this link."""

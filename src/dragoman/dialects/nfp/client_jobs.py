@@ -18,6 +18,7 @@ from dragoman.model.names import JobId, PeerId
 
 #: Default worker name in a result.
 DEFAULT_WORKER = "dragoman"
+_NOBODY: frozenset[str] = frozenset()
 
 
 class ClientJobState:
@@ -31,7 +32,7 @@ class ClientJobState:
         #: The workers of the first 202.
         self.announced: tuple[str, ...] = ()
         #: Workers whose part was answered, in a job with several parts.
-        self.answered: set[str] = set()
+        self.answered = _NOBODY
         #: The last question of a worker, as it was sent.
         self.question: bytes | None = None
 

@@ -111,9 +111,16 @@ class NfpReplies:
     ) -> Send:
         """Send a reply with the worker's service, which differs from the service `all`."""
         service = self.workers.service_of(effect.worker) or effect.service
-        uuid = effect.job.encode()
-        reply = wire.NfpReply(command, service.encode(), uuid, status, body, peer.is_binary, more)
-        return Send(peer.address, wire.encode(reply))
+        frames = wire.reply_frames(
+            command,
+            service.encode(),
+            effect.job.encode(),
+            status,
+            body,
+            peer.is_binary,
+            more,
+        )
+        return Send(peer.address, frames)
 
     def _state(self, effect: SendReply) -> ClientJobState | None:
         return self.client_jobs.open.get((effect.client, effect.job))
@@ -138,8 +145,8 @@ class NfpReplies:
     def _announce(self, peer: Peer, effect: SendReply, state: ClientJobState) -> Send:
         uuid, service = effect.job.encode(), state.service.encode()
         body = bodies.dispatched(state.announced, effect.job, state.target, state.service)
-        reply = wire.NfpReply(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
-        return Send(peer.address, wire.encode(reply))
+        frames = wire.reply_frames(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
+        return Send(peer.address, frames)
 
     def _accepted(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         if peer.is_binary:
@@ -212,7 +219,7 @@ class NfpReplies:
     def _part(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         state = self._state(effect)
         if state is not None:
-            state.answered.add(effect.worker)
+            state.answered |= {effect.worker}
         return self._result(peer, effect, state or ClientJobState(effect.service))
 
     def _final(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:

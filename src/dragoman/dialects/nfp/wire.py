@@ -220,8 +220,8 @@ def _disconnect(frames: Frames, command: str, is_binary: bool) -> Message:
 
 def _request(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    service, target, uuid, body, *more = frames[3:]
-    return NfpRequest(command, service, target, uuid, body, is_binary, tuple(more))
+    more = tuple(frames[7:])
+    return NfpRequest(command, frames[3], frames[4], frames[5], frames[6], is_binary, more)
 
 
 def _task(frames: Frames, command: str, is_binary: bool) -> Message:
@@ -309,9 +309,33 @@ def _write_unsupported(m: UnknownCommand) -> Frames:
     return (b"", CLIENT, m.command, m.service, m.target, m.uuid, m.body)
 
 
+def task_frames(
+    command: str,
+    client: bytes,
+    uuid: bytes,
+    body: bytes,
+    is_binary: bool,
+    more: tuple[bytes, ...] = (),
+) -> Frames:
+    """Encode an `NfpTask` from its members: every job has one, so it saves the object."""
+    return (b"", BROKER, _SPELLINGS[is_binary][command], client, b"", uuid, body, *more)
+
+
+def reply_frames(
+    command: str,
+    service: bytes,
+    uuid: bytes,
+    status: bytes,
+    body: bytes,
+    is_binary: bool,
+    more: tuple[bytes, ...] = (),
+) -> Frames:
+    """Encode an `NfpReply` from its members: every job has several."""
+    return (b"", BROKER, _SPELLINGS[is_binary][command], service, uuid, status, body, *more)
+
+
 def _write_task(m: NfpTask) -> Frames:
-    command = _SPELLINGS[m.is_binary][m.command]
-    return (b"", BROKER, command, m.client, b"", m.uuid, m.body, *m.more)
+    return task_frames(m.command, m.client, m.uuid, m.body, m.is_binary, m.more)
 
 
 def _write_report(m: NfpReport) -> Frames:
@@ -322,8 +346,7 @@ def _write_report(m: NfpReport) -> Frames:
 
 
 def _write_reply(m: NfpReply) -> Frames:
-    command = _SPELLINGS[m.is_binary][m.command]
-    return (b"", BROKER, command, m.service, m.uuid, m.status, m.body, *m.more)
+    return reply_frames(m.command, m.service, m.uuid, m.status, m.body, m.is_binary, m.more)
 
 
 _WRITERS: Final[dict[type, Callable[..., Frames]]] = {

@@ -447,8 +447,8 @@ class NfpWorkers:
         peer = self.peers.of(worker)
         if attempt and peer.declared.attempts:
             more = (str(attempt).encode(), *more)
-        task = wire.NfpTask(command, client, job.encode(), body, peer.is_binary, more)
-        return Send(peer.address, wire.encode(task))
+        frames = wire.task_frames(command, client, job.encode(), body, peer.is_binary, more)
+        return Send(peer.address, frames)
 
     def validate(self) -> None:
         """Assert that no worker's credit exceeds the setting."""

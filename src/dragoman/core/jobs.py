@@ -16,6 +16,8 @@ from dragoman.model.target import AnyWorker, Labelled, OnResource, Target
 from dragoman.model.terms import Terms
 
 _SINGLE: Final = frozenset({AnyWorker, Labelled})
+_NO_WORKER: Final = WorkerName("")
+_NO_PEER: Final = PeerId("")
 
 
 class JobPart:
@@ -73,8 +75,8 @@ class JobPart:
         #: When the next attempt may start, and the fault of the last one.
         self.retry_at = 0.0
         self.setback: Fault | None = None
-        self.worker = WorkerName("")
-        self.peer = PeerId("")
+        self.worker = _NO_WORKER
+        self.peer = _NO_PEER
         self.fault: Fault | None = None
         self.result_seq = 0
         self.dispatched_at = 0.0

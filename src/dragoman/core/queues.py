@@ -92,7 +92,7 @@ class Queues:
         labels = target.expression if type(target) is Labelled and part.bound is None else ""
         needs = None if terms.needs is NOTHING else terms.needs
         rules = self._limiters.rules_of_lane(part.service, part.task)
-        limits = tuple(limiter.name for limiter, _ in rules)
+        limits = tuple([limiter.name for limiter, _ in rules]) if rules else ()
         key = (part.service, part.bound, labels, needs, terms.balance, terms.path, limits)
         lanes = self._bound.setdefault(part.bound, {}) if part.bound else queue.lanes
         lane = lanes.get(key)

@@ -93,11 +93,13 @@ class RegisteredWorker:
         """Whether it may get a job now."""
         if self.is_draining or self.is_drained or self.is_blocked:
             return False
-        if self.credit is None:
+        credit = self.credit
+        if credit is None:
             return True
         if not self.credit_returns:
-            return self.credit > 0
-        return self.credit + self.extra + self.lent > len(self.held)
+            return credit > 0
+        lent = self.lent if self.parents else 0
+        return credit + self.extra + lent > len(self.held)
 
     @property
     def lent(self) -> int:
@@ -180,13 +182,15 @@ class ServicePool:
 
     def reindex(self, worker: RegisteredWorker) -> None:
         """Update the indexes after a change of a worker's room or load."""
-        peer, load = worker.peer, load_of(worker)
+        peer = worker.peer
         old = self.loads.get(peer)
         if not worker.has_room:
             if old is not None:
                 self._take_from_load(peer, old)
                 del self._order_of(old)[peer]
-        elif old is None:
+            return
+        load = load_of(worker)
+        if old is None:
             self._order_of(load)[peer] = worker
             self._put_at_load(worker, load)
         elif old != load:
@@ -238,8 +242,12 @@ class ServicePool:
 
 def load_of(worker: RegisteredWorker) -> int:
     """Return the key of a worker in `ServicePool.by_load`."""
-    far = _FAR if worker.route else 0
-    return len(worker.held) + far + (0 if worker.has_free_slot else _WAITING)
+    load = len(worker.held)
+    if worker.route:
+        load += _FAR
+    if worker.prefetch and not worker.has_free_slot:
+        load += _WAITING
+    return load
 
 
 class WorkerRegistry:
@@ -297,9 +305,10 @@ class WorkerRegistry:
 
     def release(self, worker: RegisteredWorker, part: JobPart) -> None:
         """Remove a part from a worker. Spent credit is not returned."""
-        if worker.held.pop(part.key, None) is None:
+        key = part.key
+        if worker.held.pop(key, None) is None:
             return
-        worker.parents.discard(part.key)
+        worker.parents.discard(key)
         if worker.is_draining and not worker.held:
             self.drained.append(worker)
         self.refresh(worker)

@@ -50,9 +50,11 @@ def pack(body: Body) -> bytes:
 
 
 def _pieces(body: Body) -> list[bytes]:
-    out = []
-    for part in (body.dialect.encode(), *body.parts):
-        out += [_LENGTH.pack(len(part)), part]
+    name = body.dialect.encode()
+    out = [len(name).to_bytes(4), name]
+    for part in body.parts:
+        out.append(len(part).to_bytes(4))
+        out.append(part)
     return out
 
 

@@ -267,13 +267,15 @@ class BrokerEngine:
         pending, sends = self._pending, []
         for effect in effects:
             if isinstance(effect, Append):
-                pending.entries.append(Entry(effect.record, effect.body))
-                if effect.body is not None:
-                    self.archive.hold(effect.record.seq, effect.body)
+                record, body = effect.record, effect.body
+                pending.entries.append(Entry(record, body))
+                if body is not None:
+                    self.archive.hold(record.seq, body)
             else:
                 sends.append(effect)
+        has_unwritten = self.has_unwritten
         for effect in sends:
-            if getattr(effect, "is_strict", False) and self.has_unwritten:
+            if has_unwritten and getattr(effect, "is_strict", False):
                 pending.sends.append(effect)
             else:
                 self._send(effect, now)

@@ -284,7 +284,7 @@ class Links:
 
     def render(self, effect: Effect, now: float) -> list[Event]:
         """Send an effect through the link of its peer."""
-        peer = peer_of(effect)
+        peer = _PEER_OF[type(effect)](effect)
         link = self._of_peer.get(peer)
         if link is None:
             link = self.by_name.get(link_of(peer))

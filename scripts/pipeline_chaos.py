@@ -26,8 +26,8 @@ from unittest import mock
 
 from dragoman.pipeline import table_state
 from dragoman.pipeline.delta import DeltaLog
-from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import follow, run_embedded
+from dragoman.pipeline.files import read_files
 from dragoman.pipeline.snapshot import commit_snapshot
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS

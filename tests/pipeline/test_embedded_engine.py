@@ -6,13 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dragoman.pipeline.delta import list_files
-from dragoman.pipeline.embedded.engine import (
-    DuckEngine,
-    arrow_schema,
-    naive,
-    read_files,
-    write_rows,
-)
+from dragoman.pipeline.embedded.engine import DuckEngine, naive
+from dragoman.pipeline.files import arrow_schema, read_files, write_rows
 from dragoman.pipeline.schema import columns
 
 SCHEMA = columns("""

@@ -10,8 +10,8 @@ from tests.pipeline.records import History, export, listed, relist
 from dragoman.pipeline.delta import DeltaLog
 from dragoman.pipeline.embedded import run as module
 from dragoman.pipeline.embedded import step as step_module
-from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import follow, is_embedded, run_embedded
+from dragoman.pipeline.files import read_files
 from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
 from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot

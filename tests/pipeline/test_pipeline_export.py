@@ -5,12 +5,7 @@ import pytest
 from tests.pipeline.records import History, export
 
 from dragoman.pipeline.export import Export
-from dragoman.pipeline.manifest import (
-    ManifestDamaged,
-    SegmentDamaged,
-    SegmentMissing,
-    SegmentRange,
-)
+from dragoman.pipeline.manifest import ManifestDamaged, SegmentDamaged, SegmentMissing
 
 
 @pytest.fixture
@@ -24,21 +19,17 @@ def exported(tmp_path: Path) -> Export:
 def test_what_follows_a_position_is_planned_from_the_manifest(exported: Export) -> None:
     assert [(r.after, r.last) for r in exported.after(0)] == [(0, 2), (2, 4)]
     assert [(r.after, r.last) for r in exported.after(3)] == [(3, 4)]
+    assert [(r.after, r.last) for r in exported.after(0, 3)] == [(0, 2), (2, 3)]
     assert exported.after(4) == []
 
 
-def test_whole_segments_pass_the_check(exported: Export) -> None:
-    exported.check(exported.after(0))
-
-
 def test_a_segment_of_another_content_or_without_a_file_is_named(exported: Export) -> None:
-    first, second = exported.after(0)
-    damaged = SegmentRange(replace(second.segment, sha256="0" * 64), 2)
+    first, second = exported.segments()
+    assert len(exported.read(first)) == first.bytes
     with pytest.raises(SegmentDamaged, match=r"differs from the manifest .records 3 to 4"):
-        exported.check([first, damaged])
-    gone = SegmentRange(replace(first.segment, file="seg-gone.parquet"), 0)
+        exported.read(replace(second, sha256="0" * 64))
     with pytest.raises(SegmentMissing, match=r"seg-gone.parquet does not exist"):
-        exported.check([gone, second])
+        exported.read(replace(first, file="seg-gone.parquet"))
 
 
 def test_without_a_manifest_the_error_says_what_to_do(tmp_path: Path) -> None:

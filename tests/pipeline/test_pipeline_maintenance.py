@@ -59,6 +59,17 @@ def test_a_run_merges_only_many_files(tmp_path: Path) -> None:
     assert state.snapshot == read_snapshot(str(tmp_path))
 
 
+def test_a_run_leaves_files_of_some_size_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(1, maintenance.MANY_FILES + 1):
+        step(tmp_path, n, "x")
+    monkeypatch.setattr(maintenance, "TINY_BYTES", 1)
+    maintenance.upkeep(TableState(str(tmp_path)))
+    assert files(tmp_path) == maintenance.MANY_FILES
+    assert compact(str(tmp_path)) == {"t": maintenance.MANY_FILES - 1}
+
+
 def test_files_stop_at_the_target_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(1, 7):
         step(tmp_path, n, f"row {n}")

@@ -41,7 +41,7 @@ def test_only_segments_with_new_records_are_read() -> None:
     assert taken(*known, after=20) == [(20, 30)]
     assert taken(*known, after=15) == [(15, 20), (20, 30)]
     assert taken(*known, after=30) == []
-    assert taken(*known, after=5, upto=12) == [(5, 10), (10, 20)]
+    assert taken(*known, after=5, upto=12) == [(5, 10), (10, 12)]
 
 
 def test_a_segment_that_is_there_twice_or_overlaps_adds_nothing_twice() -> None:

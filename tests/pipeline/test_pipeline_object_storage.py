@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from dragoman.cli.pipeline import app
 from dragoman.pipeline.delta import ConcurrentWriter
-from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import run_embedded
+from dragoman.pipeline.files import read_files
 from dragoman.pipeline.maintenance import compact, vacuum
 from dragoman.pipeline.queries import SparkQueries
 from dragoman.pipeline.run import RunSummary, run

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.oracle import assert_totals
-from tests.pipeline.records import export, frame, read_records, rows
+from tests.pipeline.records import export, read_records, rows
 
 from dragoman.core.recovery import fold
 from dragoman.pipeline.run import run
-from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 from dragoman.testing.simulation import Simulation
@@ -38,12 +37,3 @@ def test_the_history_of_a_broker_in_trouble_gives_its_own_counts_and_breaks_no_p
     assert found["open"] == folded.open_jobs
     assert found["jobs"] == folded.counts["submitted"] > 100
     assert rows(read_table(store, "audit"), "rule", "words") == []
-
-
-def test_records_that_the_tables_have_change_nothing(
-    spark: SparkSession, tables: TableStore, planted: Path
-) -> None:
-    known = frame(spark, read_records(planted)[:50])
-    before = tables.snapshot
-    assert advance(tables, known, None) is before
-    assert advance(tables, known, 50) is before

@@ -67,8 +67,9 @@ def _words(template: str, *names: str) -> Column:
 
 
 def gaps(missing: DataFrame) -> DataFrame:
-    """Report sequence numbers without a record."""
-    rows = missing.select(*_row("sequence_gap", _words("record %d is missing", "seq"), "seq"))
+    """Report the ranges of sequence numbers without a record."""
+    each = missing.select(F.explode(F.sequence("first", "last")).alias("seq"))
+    rows = each.select(*_row("sequence_gap", _words("record %d is missing", "seq"), "seq"))
     empty = {n: F.lit("") for n in ("job", "service", "client", "worker")}
     day = F.lit("1970-01-01").cast("date")
     return cast_to(rows.withColumns({**empty, "at": F.lit(None), "day": day}), SCHEMA)

@@ -1,10 +1,7 @@
 """An export as Python reads it: the manifest, and the segments, checked against it."""
 
 import hashlib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
 
 from dragoman.pipeline.manifest import (
     ExportedSegment,
@@ -16,9 +13,6 @@ from dragoman.pipeline.manifest import (
     plan,
 )
 from dragoman.pipeline.storage import join, read_bytes
-
-#: Files that are checked at a time; hashing does not hold the interpreter.
-_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -46,9 +40,9 @@ class Export:
                 "minute and when it stops; `dragoman ledger seal` exports them now"
             ) from error
 
-    def after(self, seq: int) -> list[SegmentRange]:
-        """Return what to read to get every record after a position."""
-        return plan(self.segments(), seq)
+    def after(self, seq: int, upto: int | None = None) -> list[SegmentRange]:
+        """Return what to read to get every record after a position, or so many of them."""
+        return plan(self.segments(), seq, upto)
 
     def read(self, segment: ExportedSegment) -> bytes:
         """Return the bytes of a segment; raises `SegmentError` if they are not those exported."""
@@ -61,12 +55,6 @@ class Export:
             reason = f"{segment.file} differs from the manifest"
             raise SegmentDamaged(reason, segment.first, segment.last)
         return data
-
-    def check(self, ranges: Sequence[SegmentRange]) -> None:
-        """Check the files of all ranges."""
-        with ThreadPoolExecutor(_AT_ONCE, "dragoman-check") as pool:
-            for _ in pool.map(lambda each: len(self.read(each.segment)), ranges):
-                pass
 
 
 def parse_at(uri: str, data: bytes) -> tuple[ExportedSegment, ...]:

@@ -20,10 +20,11 @@ from dragoman.pipeline.snapshot import STEPS, commit_snapshot, read_snapshot
 from dragoman.pipeline.storage import join, make_parent, open_filesystem
 from dragoman.pipeline.table_state import TableState
 
-#: Files below the first size are merged, into files of about the second.
+#: `compact` merges files below the first size, into files of about the second.
 SMALL_BYTES: Final = 64 << 20
 TARGET_BYTES: Final = 160 << 20
-#: Small files of one day in a table before a run merges them.
+#: A run merges files below this size, if one day of a table has so many.
+TINY_BYTES: Final = 1 << 20
 MANY_FILES: Final = 16
 #: Steps between two deletions of old files.
 VACUUM_EVERY: Final = 64
@@ -74,7 +75,7 @@ def upkeep(state: TableState) -> None:
     """Merge and delete files after a step, if it is time; skipped if another writer commits."""
     number = state.snapshot.version
     try:
-        _compact(state, MANY_FILES)
+        _compact(state, MANY_FILES, TINY_BYTES)
         if number % VACUUM_EVERY == 0:
             vacuum(state.root)
     except ConcurrentWriter:
@@ -89,15 +90,15 @@ def compact(root: str, least: int = 2) -> dict[str, int]:
         least: The smallest number of small files of a day to merge.
 
     """
-    return _compact(TableState(root), least)
+    return _compact(TableState(root), least, SMALL_BYTES)
 
 
-def _compact(state: TableState, least: int) -> dict[str, int]:
+def _compact(state: TableState, least: int, below: int) -> dict[str, int]:
     former = state.snapshot
     versions, merged = dict(former.tables), {}
     for name in former.tables:
         log, files = DeltaLog(join(state.root, name)), state.files(name)
-        found = _merged(log, files, least)
+        found = _merged(log, files, least, below)
         if len(found) < len(files):
             versions[name] = log.commit(found, _schema(log), former.seq)
             merged[name] = found
@@ -109,12 +110,12 @@ def _compact(state: TableState, least: int) -> dict[str, int]:
     return fewer
 
 
-def _merged(log: DeltaLog, files: Files, least: int) -> Files:
-    """Return the files with the small ones of each settled day merged."""
+def _merged(log: DeltaLog, files: Files, least: int, below: int) -> Files:
+    """Return the files with those of each settled day merged that are below a size."""
     folder = f"write-{uuid.uuid4().hex[:12]}"
     days: defaultdict[object, list[DataFile]] = defaultdict(list)
     for file in files.values():
-        if file.day is not None and file.size < SMALL_BYTES:
+        if file.day is not None and file.size < below:
             days[file.day].append(file)
     gone: list[str] = []
     for day, found in days.items():

@@ -52,11 +52,7 @@ class SegmentRange:
 
     segment: ExportedSegment
     after: int
-
-    @property
-    def last(self) -> int:
-        """The newest record of the range."""
-        return self.segment.last
+    last: int
 
 
 def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
@@ -106,6 +102,7 @@ def plan(
                 covered + 1,
                 segment.first - 1,
             )
-        ranges.append(SegmentRange(segment, covered))
+        last = segment.last if upto is None else min(segment.last, upto)
+        ranges.append(SegmentRange(segment, covered, last))
         covered = segment.last
     return ranges

@@ -10,7 +10,6 @@ from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.same_ledger import new_ranges
-from dragoman.pipeline.segments import forget_copies, read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
@@ -65,10 +64,7 @@ def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], No
         return RunSummary(after, after, seconds=time.monotonic() - begun)
     upto = ranges[-1].last
     with tuned(spark, upto - after + store.recent_rows()):
-        notice("segments")
-        export.check(ranges)
-        advance(store, read_records(spark, source, ranges), upto, notice)
-    forget_copies(spark, source)
+        advance(store, export, ranges, notice)
     store.forget_old_copies()
     note_position(source, root, upto)
     upkeep(store)

@@ -60,9 +60,9 @@ class SegmentPartition(InputPartition):
         self.upto = upto
 
 
-def partitions_of(ranges: Iterable[SegmentRange], upto: int) -> list[SegmentPartition]:
+def partitions_of(ranges: Iterable[SegmentRange]) -> list[SegmentPartition]:
     """Return one partition for each range of a plan."""
-    return [SegmentPartition(p.segment, p.after, min(p.last, upto)) for p in ranges]
+    return [SegmentPartition(p.segment, p.after, p.last) for p in ranges]
 
 
 def read_partition(
@@ -166,7 +166,7 @@ class SegmentReader(DataSourceReader):
         """Return one partition for each segment with matching records."""
         segments = self.export.segments()
         upto = min(self.upto, head(segments))
-        return partitions_of(plan(segments, self.after, upto), upto) if self.after < upto else []
+        return partitions_of(plan(segments, self.after, upto)) if self.after < upto else []
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one partition; without any, Spark calls this once with an empty one."""
@@ -210,7 +210,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return what to read; raises `SegmentMissing` if no segment holds some record."""
-        return partitions_of(plan(self.export.segments(), start["seq"], end["seq"]), end["seq"])
+        return partitions_of(plan(self.export.segments(), start["seq"], end["seq"]))
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one partition; the same partition always gives the same records."""

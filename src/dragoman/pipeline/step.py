@@ -4,7 +4,7 @@ Batch runs and streams both consist of steps. Every division of a ledger into st
 tables. A step writes bronze, silver, gold and audit tables; nothing is valid before its commit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import cached_property, reduce
@@ -22,6 +22,7 @@ from dragoman.pipeline import (
     assignments,
     audit,
     bridges,
+    bronze,
     clients,
     control,
     events,
@@ -30,7 +31,6 @@ from dragoman.pipeline import (
     job_records,
     jobs,
     resources,
-    sequence,
     service_minutes,
     session_days,
     sessions,
@@ -38,9 +38,10 @@ from dragoman.pipeline import (
     worker_days,
 )
 from dragoman.pipeline.control import ControlBounds
-from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.period import StepPeriod, period_of
-from dragoman.pipeline.schema import RECORD, cast_to, is_kind
+from dragoman.pipeline.schema import cast_to, is_kind
 from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import TableStore
 
@@ -50,15 +51,13 @@ _AT_ONCE: Final = 2
 
 
 def advance(
-    store: TableStore, records: DataFrame, upto: int | None, notice: Notice = lambda _: None
+    store: TableStore,
+    export: Export,
+    ranges: Sequence[SegmentRange],
+    notice: Notice = lambda _: None,
 ) -> Snapshot:
-    """Update the tables up to a record; records that the tables already have are ignored.
-
-    Without `upto`, the newest of the records is the end. Without new records nothing happens.
-    """
-    if upto is not None and upto <= store.snapshot.seq:
-        return store.snapshot
-    step = _StepRun(store, records, upto, notice)
+    """Update the tables with ranges of records, which begin after the newest one in the tables."""
+    step = _StepRun(store, export, ranges, notice)
     try:
         return step.run()
     finally:
@@ -69,25 +68,21 @@ class _StepRun:
     """The data frames of one step."""
 
     def __init__(
-        self, store: TableStore, records: DataFrame, upto: int | None, notice: Notice
+        self, store: TableStore, export: Export, ranges: Sequence[SegmentRange], notice: Notice
     ) -> None:
         self.store = store
         self.step = store.begin()
         self.former = store.snapshot
-        self.after, self.wanted = self.former.seq, upto
+        self.export, self.ranges = export, ranges
         self.notice = notice
-        fresh = records.where(F.col("seq") > self.after)
-        fresh = fresh if upto is None else fresh.where(F.col("seq") <= upto)
-        self.records = cast_to(fresh, RECORD)
         self._kept: list[DataFrame] = []
 
     def run(self) -> Snapshot:
-        if not self.bronze():
-            return self.former
+        self.bronze()
         self.silver()
         self._in_parallel(self.workers, self.gold, self.minutes, self.audit)
         self.notice("commit")
-        return self.step.commit(self.upto, self.horizon)
+        return self.step.commit(self.ranges[-1].last, self.horizon)
 
     def release(self) -> None:
         for rows in self._kept:
@@ -108,7 +103,7 @@ class _StepRun:
 
     @cached_property
     def period(self) -> StepPeriod:
-        return period_of(self.check.earliest, self.check.latest, self.former.horizon)
+        return period_of(self.arrival.earliest, self.arrival.latest, self.former.horizon)
 
     @property
     def horizon(self) -> datetime:
@@ -127,22 +122,11 @@ class _StepRun:
 
     # --- bronze -------------------------------------------------------------------------------
 
-    def bronze(self) -> bool:
-        """Write the new records; return whether there are any."""
+    def bronze(self) -> None:
+        """Write the new records."""
         self.notice("events")
-        self.step.append(events.TABLE, events.events(self.records))
-        self.raw = self.step.written(events.TABLE, events.SCHEMA)
-        check = sequence.check_sequence(self.raw, self.after, self.wanted)
-        if check is None:
-            if self.wanted is None:
-                return False
-            raise SegmentMissing("the segments have no records", self.after + 1, self.wanted)
-        self.check = check
-        self.upto = check.last if self.wanted is None else self.wanted
-        if check.has_repeats:
-            self.step.append(events.TABLE, events.without_repeats(self.raw))
+        self.arrival = bronze.write_events(self.step, self.export, self.ranges)
         self.new = self.step.written(events.TABLE, events.SCHEMA)
-        return True
 
     # --- silver -------------------------------------------------------------------------------
 
@@ -158,7 +142,7 @@ class _StepRun:
     @cached_property
     def job_records(self) -> DataFrame:
         """The records of jobs: the carried ones of open jobs, and the new ones."""
-        marks = control.recent(self.bounds.marks, self.after)
+        marks = control.recent(self.bounds.marks, self.former.seq)
         carried = job_records.still_open(self.store.read(job_records.TABLE, job_records.ANNOTATED))
         return carried.unionAll(
             job_records.job_records(self.new, control.spans(self.control), marks)
@@ -279,10 +263,9 @@ class _StepRun:
         self.step.append(audit.TABLE, reduce(DataFrame.unionAll, found).coalesce(1))
 
     def _sequence(self) -> list[DataFrame]:
-        if not self.check.broken:
-            return []
-        gone = sequence.missing(self.raw, self.check, self.after, self.upto)
-        return [audit.gaps(gone), audit.repeats(sequence.repeated(self.raw, self.check))]
+        found = ((audit.gaps, self.arrival.gaps), (audit.repeats, self.arrival.repeats))
+        spark = self.store.spark
+        return [report(spark.createDataFrame(rows)) for report, rows in found if len(rows)]
 
     def _strays(self, strays: DataFrame) -> list[DataFrame]:
         oldest = strays.agg(F.unix_micros(F.min("submitted_at"))).collect()[0][0]

@@ -1,7 +1,7 @@
 """Following the ledger: each micro-batch is one step, the same as that of a batch run.
 
-If the process is killed after a step was committed, Spark repeats the micro-batch. Its sequence
-numbers are in the tables already, so it changes nothing.
+A micro-batch only says that there is something new. The step takes it from the segments, from the
+newest record of the tables on; so a batch that Spark repeats after a kill changes nothing.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
-from dragoman.pipeline.manifest import head
 from dragoman.pipeline.places import place_of
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.same_ledger import new_ranges
@@ -54,11 +53,13 @@ def stream(
 
     def apply(records: DataFrame, batch: int) -> None:
         def step() -> TableStore:
-            store = TableStore(records.sparkSession, root)
-            fresh = min(head(Export(source).segments()) - store.snapshot.seq, most_rows)
-            with tuned(store.spark, fresh + store.recent_rows()):
-                advance(store, records, None)
-            store.forget_old_copies()
+            store, export = TableStore(records.sparkSession, root), Export(source)
+            after = store.snapshot.seq
+            ranges = export.after(after, after + most_rows)
+            if ranges:
+                with tuned(store.spark, ranges[-1].last - after + store.recent_rows()):
+                    advance(store, export, ranges)
+                store.forget_old_copies()
             return store
 
         store = retrying(root, step)

@@ -77,7 +77,7 @@ from unfair where turns > getvariable('most_turns')
 union all
 select 'sequence_gap', [seq], null, '', '', '', '', format('record {} is missing', seq),
     date '1970-01-01'
-from gaps
+from (select unnest(range("first", "last" + 1)) as seq from gaps)
 union all
 select 'sequence_repeat', [seq], "at", '', '', '', '',
     format('{} records have number {}', times, seq), "at"::date

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from dragoman.pipeline.delta import DeltaLog, TablesDamaged
-from dragoman.pipeline.embedded.engine import arrow_schema
+from dragoman.pipeline.files import arrow_schema
 from dragoman.pipeline.queries import Rows
 from dragoman.pipeline.snapshot import read_snapshot
 from dragoman.pipeline.storage import join

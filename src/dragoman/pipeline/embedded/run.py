@@ -4,11 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from dragoman.pipeline.embedded.engine import arrow_schema
 from dragoman.pipeline.embedded.step import advance_embedded
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
@@ -16,7 +11,6 @@ from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.same_ledger import new_ranges
-from dragoman.pipeline.schema import RECORD
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import TableState
 
@@ -65,8 +59,7 @@ def _run(source: str, state: TableState, notice: Notice, most_rows: int | None) 
     if not ranges:
         return RunSummary(after, after, seconds=time.monotonic() - begun)
     upto = ranges[-1].last
-    notice("segments")
-    advance_embedded(state, read_ranges(export, ranges), upto, notice)
+    advance_embedded(state, export, ranges, notice)
     note_position(source, root, upto)
     upkeep(state)
     size = sum(each.segment.bytes for each in ranges)
@@ -113,20 +106,3 @@ def _first(
     """Return the first ranges of at most so many records, but at least one."""
     within = [each for each in ranges if most_rows is None or each.last - after <= most_rows]
     return within or ranges[:1]
-
-
-def read_ranges(export: Export, ranges: Sequence[SegmentRange]) -> pa.Table:
-    """Check the files of all ranges, and return their records."""
-    wanted = arrow_schema(RECORD)
-    pieces = []
-    for each in ranges:
-        rows = pq.ParquetFile(pa.BufferReader(export.read(each.segment))).read()
-        if each.after >= each.segment.first:
-            rows = rows.filter(pc.greater(rows["seq"], pa.scalar(each.after)))
-        known = set(rows.schema.names)
-        columns = [
-            rows[f.name].cast(f.type) if f.name in known else pa.nulls(len(rows), f.type)
-            for f in wanted
-        ]
-        pieces.append(pa.table(columns, schema=wanted))
-    return pa.concat_tables(pieces)

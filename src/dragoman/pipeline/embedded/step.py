@@ -1,10 +1,9 @@
 """One step without Spark: the same tables as `pipeline.step` makes, by SQL in DuckDB."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.types import DateType, StructField, StructType
 
 from dragoman.pipeline import (
@@ -13,6 +12,7 @@ from dragoman.pipeline import (
     assignments,
     audit,
     bridges,
+    bronze,
     clients,
     control,
     events,
@@ -27,8 +27,10 @@ from dragoman.pipeline import (
     worker_days,
 )
 from dragoman.pipeline.delta import DataFile, Files
-from dragoman.pipeline.embedded.engine import DuckEngine, arrow_schema, read_files, write_rows
-from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.embedded.engine import DuckEngine
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.files import arrow_schema, read_files, write_rows
+from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.period import period_of
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import StepState, TableState, since_day
@@ -50,34 +52,33 @@ _WITH_DAY: Final = {
 
 def advance_embedded(
     state: TableState,
-    records: pa.Table,
-    upto: int,
+    export: Export,
+    ranges: Sequence[SegmentRange],
     notice: Notice = lambda _: None,
     settings: dict[str, str] | None = None,
 ) -> Snapshot:
-    """Update the tables with the records up to a number; raises `SegmentMissing` without any."""
+    """Update the tables with ranges of records, as `step.advance` does."""
     with DuckEngine(settings) as engine:
-        return _EmbeddedStep(state, engine, upto, notice).run(records)
+        return _EmbeddedStep(state, engine, notice).run(export, ranges)
 
 
 class _EmbeddedStep:
     """The tables of one step, in the order in which they depend on each other."""
 
-    def __init__(self, state: TableState, engine: DuckEngine, upto: int, notice: Notice) -> None:
+    def __init__(self, state: TableState, engine: DuckEngine, notice: Notice) -> None:
         self.state, self.engine, self.notice = state, engine, notice
         self.step = StepState(state)
         self.former = state.snapshot
-        self.after, self.upto = self.former.seq, upto
 
-    def run(self, records: pa.Table) -> Snapshot:
-        self._events(records)
+    def run(self, export: Export, ranges: Sequence[SegmentRange]) -> Snapshot:
+        self._events(export, ranges)
         self._silver()
         self._sessions()
         self._gold()
         self._minutes()
         self._audit()
         self.notice("commit")
-        return self.step.commit(self.upto, self.horizon)
+        return self.step.commit(ranges[-1].last, self.horizon)
 
     # --- files --------------------------------------------------------------------------------
 
@@ -112,27 +113,20 @@ class _EmbeddedStep:
 
     # --- the tables ---------------------------------------------------------------------------
 
-    def _events(self, records: pa.Table) -> None:
+    def _events(self, export: Export, ranges: Sequence[SegmentRange]) -> None:
         self.notice("events")
-        self.engine.load("raw", records)
-        self.engine.set(after=self.after, upto=self.upto, most_turns=fairness.MOST_TURNS)
-        names = ", ".join(f'"{name}"' for name in records.schema.names if name != "seq")
-        self.engine.run("events.sql", other_columns=names)
-        self._bounds()
-        self._append(events.TABLE, "new_records", events.SCHEMA)
-
-    def _bounds(self) -> None:
-        """Find the period that the step changes."""
-        found = self.engine.one('select min("at"), max("at") from new_records')
-        if found[0] is None:
-            raise SegmentMissing("the segments have no records", self.after + 1, self.upto)
-        earliest, latest = (_utc(instant) for instant in found)
-        period = period_of(earliest, latest, self.former.horizon)
+        arrival = bronze.write_events(self.step, export, ranges)
+        new = self.step.fresh(events.TABLE)
+        self._load("new_records", events.TABLE, events.SCHEMA, new)
+        self.engine.load("gaps", arrival.gaps)
+        self.engine.load("repeats", arrival.repeats)
+        period = period_of(arrival.earliest, arrival.latest, self.former.horizon)
         self.horizon, self.since, self.since_day = period.horizon, period.since, period.since_day
         self.engine.set(
             horizon=self.horizon.replace(tzinfo=None),
             since=self.since.replace(tzinfo=None),
             since_day=self.since_day,
+            most_turns=fairness.MOST_TURNS,
         )
 
     def _silver(self) -> None:

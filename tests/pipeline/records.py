@@ -141,7 +141,8 @@ def annotated(spark: SparkSession, history: History) -> DataFrame:
 
 def folded(spark: SparkSession, history: History) -> DataFrame:
     """Return the folded jobs of a history."""
-    return job_fold.fold_jobs(job_records.until_end(annotated(spark, history)))
+    found = job_fold.fold_jobs(job_records.until_end(annotated(spark, history)))
+    return found.where("given is not null")
 
 
 def read_records(folder: Path) -> list[Record]:

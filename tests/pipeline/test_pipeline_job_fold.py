@@ -3,7 +3,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, folded, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.job_fold import fold_jobs
+from dragoman.pipeline import job_fold
+from dragoman.pipeline.job_fold import fold_jobs, is_late, is_notable
 from dragoman.pipeline.job_records import until_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -31,6 +32,8 @@ def test_a_job_without_a_submitted_record_has_no_row(spark: SparkSession) -> Non
     history.end(job)
     history.add(Kind.ENDED, job="stray", state="succeeded", submitted_at=job.submitted_at)
     assert rows(folded(spark, history), "job") == [("known",)]
+    every = job_fold.fold_jobs(annotated(spark, history))
+    assert rows(every.where("given is null"), "job") == [("stray",)]
 
 
 def test_the_order_of_the_records_does_not_matter(spark: SparkSession) -> None:
@@ -49,6 +52,36 @@ def test_sorted_records_are_aggregated_in_one_pass(
 ) -> None:
     history = History()
     history.end(history.submit())
-    fold_jobs(history.frame(spark).selectExpr("*", "cast(null as bigint) as session")).explain()
+    fold_jobs(
+        history.frame(spark).selectExpr("*", "cast(null as bigint) as session", "'' as said")
+    ).explain()
     plan = capsys.readouterr().out
     assert plan.count("SortAggregate") == plan.count("Aggregate") == 1
+
+
+def test_of_several_parts_each_result_must_be_of_the_newest_dispatch(spark: SparkSession) -> None:
+    history = History()
+    for name, late in (("plain", "w2"), ("stale", "w1")):
+        job = history.submit(name)
+        history.dispatch(job, "w1", part=0)
+        history.dispatch(job, "w1", part=1)
+        history.requeue(job, "w1", 1, "handed_back")
+        history.dispatch(job, "w2", 2, part=0)
+        gathered = {"worker": late, "attempt": 0, "state": "succeeded"}
+        history.about(job, Kind.GATHERED, part=0, **gathered)
+        history.end(job, "w1", 1, part=1)
+    found = fold_jobs(annotated(spark, history))
+    assert rows(found.where(is_notable()), "job") == [("stale",)]
+
+
+def test_records_after_the_end_make_a_job_late(spark: SparkSession) -> None:
+    history = History()
+    for name in ("late", "done"):
+        job = history.submit(name)
+        history.dispatch(job)
+        history.end(job)
+    history.about(history.records[0], Kind.CANCEL_ASKED)
+    history.submit("open")
+    found = fold_jobs(annotated(spark, history))
+    assert rows(found.where(is_late()), "job") == [("late",)]
+    assert rows(found.where(is_notable()), "job") == [("late",), ("open",)]

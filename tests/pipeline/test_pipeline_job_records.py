@@ -3,7 +3,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline import control, job_records
+from dragoman.pipeline import control, job_fold, job_records
 from dragoman.pipeline.job_records import after_the_end, still_open, strays, until_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -78,10 +78,9 @@ def test_only_jobs_that_are_open_or_may_break_a_rule_are_annotated(
     history.end(history.submit("undispatched"))
     records = history.frame(spark)
     known = control.control(records)
-    found = job_records.notable_candidates(
-        job_records.job_records(records, control.spans(known), [])
-    )
+    lived = job_records.job_records(records, control.spans(known), [])
+    found = job_fold.fold_jobs(lived).where(job_fold.is_notable())
     jobs = ["lost", "open", "stale", "twice", "undispatched"]
     assert rows(found, "job") == [(job,) for job in jobs]
-    chosen = job_records.of_keys(job_records.job_records(records, control.spans(known), []), found)
+    chosen = job_records.of_keys(lived, found)
     assert {row.job for row in chosen.collect()} == {*jobs}

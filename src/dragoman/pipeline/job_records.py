@@ -94,58 +94,6 @@ def _of_kind(kind: Kind, names: dict[str, str]) -> Column:
     return F.when(is_kind(kind), struct_of(names))
 
 
-def notable_candidates(records: DataFrame) -> DataFrame:
-    """Return the keys of all jobs that are open or may have broken a rule, and of some others.
-
-    Annotating every record to find these few would be most of the work of a step. This aggregates
-    a few numbers of each part instead, for which Spark need not sort.
-    """
-    of_part = records.groupBy(*KEY, "part").agg(*_numbers())
-    is_odd = F.col("result_seq").isNotNull() & ~F.coalesce(_is_plain(), F.lit(False))
-    of_job = of_part.groupBy(*KEY).agg(
-        F.max("last_seq").alias("last_seq"),
-        F.min("end_seq").alias("end_seq"),
-        F.sum("submissions").alias("submissions"),
-        F.max(is_odd | (F.col("doubts") > 0)).alias("is_odd"),
-    )
-    is_over = (F.col("last_seq") == F.col("end_seq")) & (F.col("submissions") > 0)
-    is_plain = F.coalesce(is_over, F.lit(False)) & ~F.col("is_odd")
-    return of_job.where(~is_plain).select(*KEY)
-
-
-def _numbers() -> list[Column]:
-    """The numbers of each part: its newest dispatch and its results."""
-    is_result = is_kind(Kind.ENDED, Kind.GATHERED)
-    seq, worker = F.col("seq"), F.xxhash64("worker")
-    dispatch_seq = F.when(is_kind(Kind.DISPATCHED), seq)
-    attempt = F.when(is_result & (F.col("attempt") > 0), F.col("attempt"))
-    by = F.when(is_result & (F.col("worker") != ""), worker)
-    to_lost = is_kind(Kind.DISPATCHED) & (F.col("said") == Kind.LEFT.value)
-    taken_back = is_kind(Kind.REQUEUED) & (F.col("fault") == "worker_lost")
-    return [
-        F.max(dispatch_seq).alias("held_seq"),
-        F.max_by("attempt", dispatch_seq).alias("held_attempt"),
-        F.max_by(worker, dispatch_seq).alias("held_worker"),
-        F.min(F.when(is_result, seq)).alias("result_seq"),
-        *[f(attempt).alias(f"{f.__name__}_attempt") for f in (F.min, F.max)],
-        *[f(by).alias(f"{f.__name__}_worker") for f in (F.min, F.max)],
-        F.min(F.when(is_kind(Kind.ENDED), seq)).alias("end_seq"),
-        F.max(seq).alias("last_seq"),
-        F.count_if(is_kind(Kind.SUBMITTED)).alias("submissions"),
-        F.count_if(to_lost | taken_back).alias("doubts"),
-    ]
-
-
-def _is_plain() -> Column:
-    """Whether all results of a part follow its newest dispatch and name no other one."""
-    plain = F.col("held_seq") < F.col("result_seq")
-    for name in ("attempt", "worker"):
-        for edge in ("min", "max"):
-            named = F.col(f"{edge}_{name}")
-            plain &= named.isNull() | (named == F.col(f"held_{name}"))
-    return plain
-
-
 def of_keys(records: DataFrame, keys: DataFrame) -> DataFrame:
     """Select the records of some jobs."""
     wanted = keys.select(*[F.col(name).alias(f"wanted_{name}") for name in KEY])

@@ -46,6 +46,8 @@ from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import TableStore
 
 Notice = Callable[[str], None]
+#: Jobs whose keys every task may hold in memory.
+_FEW_JOBS: Final = 250_000
 #: Tables written at a time; more would only compete for the same cores and memory.
 _AT_ONCE: Final = 2
 
@@ -149,17 +151,10 @@ class _StepRun:
         )
 
     def silver(self) -> None:
-        self._carried()
-        folded = self.keep(job_fold.fold_jobs(self._in_time()))
-        self._in_parallel(lambda: self._jobs(folded), lambda: self._assignments(folded))
+        folded = self.keep(job_fold.fold_jobs(self.job_records))
+        found = self._carried(folded)
+        self._in_parallel(lambda: self._jobs(found), lambda: self._assignments(found))
         folded.unpersist()
-
-    def _in_time(self) -> DataFrame:
-        """The records of jobs up to their ends; the few later ones were carried already."""
-        late = job_records.after_the_end(
-            self.step.read(job_records.TABLE, job_records.ANNOTATED)
-        ).select("seq")
-        return self.job_records.join(late, "seq", "left_anti")
 
     def _jobs(self, folded: DataFrame) -> None:
         self.notice("jobs")
@@ -169,15 +164,28 @@ class _StepRun:
         self.notice("assignments")
         self.step.append(assignments.TABLE, assignments.assignments(folded))
 
-    def _carried(self) -> None:
+    def _carried(self, folded: DataFrame) -> DataFrame:
+        """Carry records over; return the submitted jobs, folded up to their ends."""
         self.notice("carried records")
-        keys = self.keep(job_records.notable_candidates(self.job_records))
-        # Once they are cached, Spark knows how few they are and shuffles no other record.
-        keys.count()
-        notable = job_records.is_unfinished() | audit.breach().isNotNull()
-        rows = job_records.annotate(job_records.of_keys(self.job_records, keys)).where(notable)
-        self.step.carry(job_records.TABLE, cast_to(rows, job_records.ANNOTATED))
+        counts = (F.count_if(job_fold.is_notable()), F.count_if(job_fold.is_late()))
+        notable, late = folded.agg(*counts).collect()[0]
+        chosen = self._of(folded.where(job_fold.is_notable()), notable)
+        annotated = job_records.annotate(chosen)
+        is_kept = job_records.is_unfinished() | audit.breach().isNotNull()
+        rows = cast_to(annotated.where(is_kept), job_records.ANNOTATED)
+        self.step.carry(job_records.TABLE, rows)
         self.step.carry(control.TABLE, control.carried_over(self.control))
+        if late:
+            again = job_records.annotate(self._of(folded.where(job_fold.is_late()), late))
+            again = job_fold.fold_jobs(job_records.until_end(again))
+            folded = folded.where(~job_fold.is_late()).unionAll(self.keep(again))
+        return folded.where(F.col("given").isNotNull())
+
+    def _of(self, folded: DataFrame, number: int) -> DataFrame:
+        """Select the records of some jobs; if these are few, no record is moved."""
+        keys = folded.select(*job_records.KEY)
+        few = F.broadcast(keys) if number <= _FEW_JOBS else keys
+        return job_records.of_keys(self.job_records, few)
 
     def jobs(self) -> DataFrame:
         """Jobs that ended on or after the first touched day, and open ones."""

@@ -33,7 +33,6 @@ from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
 from dragoman.pipeline.synth import synthesise
-from dragoman.pipeline.tuning import SMALL_ROWS
 
 #: Records of the second run, and of each segment that the stream is given.
 MORE = 250_000
@@ -120,8 +119,7 @@ class SparkEngine:
     """A Spark session, with the settings that the command line would choose."""
 
     def __init__(self, events: int, master: str, memory: str) -> None:
-        small = events <= SMALL_ROWS
-        self.spark = open_session(master, memory=memory, for_small_data=small)
+        self.spark = open_session(master, memory=memory, rows=events)
 
     def run(self, source: str, tables: str, notice: Callable[[str], None]) -> RunSummary:
         return run_pipeline(self.spark, source, tables, notice)

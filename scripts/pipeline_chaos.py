@@ -119,7 +119,7 @@ def work(engine: str, command: str, source: str, root: str) -> None:
     from dragoman.pipeline.session import open_session
     from dragoman.pipeline.stream import stream
 
-    spark = open_session("local[1]", memory="1g", for_small_data=True)
+    spark = open_session("local[1]", memory="1g", rows=RECORDS)
     if command == "run":
         run(spark, source, root)
     else:

@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 import socket
 from pathlib import Path
@@ -12,7 +11,6 @@ from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_error
 from dragoman.pipeline.delta import ConcurrentWriter, TablesDamaged
 from dragoman.pipeline.manifest import ManifestDamaged, OtherLedger, SegmentMissing
 from dragoman.pipeline.snapshot import Snapshot, StepNotFound, TablesOutdated, commit_snapshot
-from dragoman.pipeline.tuning import SMALL_ROWS
 
 
 def test_what_a_run_would_read_is_known_without_spark(tmp_path: Path) -> None:
@@ -21,16 +19,10 @@ def test_what_a_run_would_read_is_known_without_spark(tmp_path: Path) -> None:
         history.submit(f"j{n}")
     source = export(tmp_path / "export", history.records, 2)
     found = find_pending(source, str(tmp_path / "tables"))
-    assert (found.after, found.upto, len(found.ranges), found.is_small) == (0, 4, 2, True)
+    assert (found.after, found.upto, len(found.ranges), found.records) == (0, 4, 2, 4)
     commit_snapshot(str(tmp_path / "tables"), Snapshot(), Snapshot(1, 4), "step")
     found = find_pending(f"file://{source}", str(tmp_path / "tables"))
     assert (found.after, found.upto, found.ranges) == (4, 4, ())
-
-
-def test_a_large_ledger_is_not_small(tmp_path: Path) -> None:
-    segment = {"file": "a", "first": 1, "last": SMALL_ROWS + 1, "rows": 1, "sha256": "", "bytes": 1}
-    (tmp_path / "manifest.json").write_text(json.dumps({"segments": [segment]}))
-    assert not find_pending(str(tmp_path), str(tmp_path / "tables")).is_small
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,31 +13,53 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 NAME = "spark.sql.shuffle.partitions"
 
 
-def test_settings_for_small_data_are_applied_and_restored(spark: SparkSession) -> None:
-    spark.conf.set(NAME, "3")
-    try:
-        with tuning.tuned(spark, 1_600):
-            assert spark.conf.get(NAME) == "1"
-        assert spark.conf.get(NAME) == "3"
-        with tuning.tuned(spark, 1_000_000):
-            assert spark.conf.get(NAME) == "3"
-    finally:
-        spark.conf.set(NAME, "1")
+COMPILED = {
+    NAME: "4",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "CODEGEN_ONLY",
+}
 
 
-def test_compiled_and_adaptive_plans_give_the_tables_of_plain_ones(
-    spark: SparkSession,
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with compiled plans and several partitions, as a user has it."""
+    former = {name: spark.conf.get(name) or "" for name in COMPILED}
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in former.items():
+        spark.conf.set(name, value)
+
+
+def test_settings_follow_the_number_of_records_and_are_restored(compiled: SparkSession) -> None:
+    wanted = {1_600: "1", 250_001: "2", 90_000_000: "4"}
+    for rows, partitions in wanted.items():
+        with tuning.tuned(compiled, rows):
+            assert compiled.conf.get(NAME) == partitions
+            assert compiled.conf.get("spark.sql.adaptive.enabled") == "false"
+        assert compiled.conf.get(NAME) == "4"
+
+
+def test_a_java_machine_for_a_short_run_has_one_compiler() -> None:
+    one = "-XX:TieredStopAtLevel=1"
+    assert tuning.java_options(tuning.SMALL_ROWS) == f"-XX:+UseSerialGC {one}"
+    assert tuning.java_options(tuning.SHORT_ROWS) == one
+    assert tuning.java_options(tuning.SHORT_ROWS + 1) == ""
+
+
+def test_compiled_plans_with_several_partitions_give_the_tables_of_plain_ones(
+    compiled: SparkSession,
     planted: Path,
     tables: TableStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    full = {
-        NAME: "4",
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.codegen.wholeStage": "true",
-        "spark.sql.codegen.factoryMode": "CODEGEN_ONLY",
-    }
-    monkeypatch.setattr(tuning, "_SMALL", full)
-    run(spark, str(planted), str(tmp_path))
-    assert_equal(tables, TableStore(spark, str(tmp_path)))
+    monkeypatch.setattr(tuning, "SMALL_ROWS", 0)
+    monkeypatch.setattr(tuning, "PARTITION_ROWS", 2_000)
+    run(compiled, str(planted), str(tmp_path))
+    found = TableStore(compiled, str(tmp_path))
+    assert len(found.files("jobs")) > 2
+    assert len(found.files("clients")) == len(
+        {file.day for file in found.files("clients").values()}
+    )
+    assert_equal(tables, found)

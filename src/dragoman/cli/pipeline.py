@@ -54,7 +54,7 @@ app.command()(pipeline_views.forecast)
 app.command()(pipeline_views.notebook)
 
 #: The stages of a run, for the progress bar.
-_STAGES: Final = 14
+_STAGES: Final = 13
 _NO_CHECKPOINT: Final = (
     "--checkpoint is only for --engine spark. Without Spark a stream continues after the newest "
     "record in the tables and needs no offsets; leave the option out"
@@ -85,8 +85,8 @@ def run(
     elif may_be_local and (engine == "duckdb" or _is_little(pending, tables)):
         _print_summary(_run_here(source, tables), as_json)
     else:
-        small, options = pending.is_small, (master, remote, memory, conf, source, tables)
-        with open_spark(*options, for_small_data=small) as spark:
+        options = (master, remote, memory, conf, source, tables)
+        with open_spark(*options, rows=pending.records) as spark:
             from dragoman.pipeline.run import run as run_pipeline
 
             with _progress() as notice:
@@ -106,7 +106,7 @@ def _is_little(pending: Pending, tables: str) -> bool:
     with spoken_errors():
         from dragoman.pipeline.embedded.run import is_embedded
 
-        return is_embedded(tables, pending.upto - pending.after)
+        return is_embedded(tables, pending.records)
 
 
 def _run_here(source: str, tables: str) -> "RunSummary":

@@ -80,11 +80,9 @@ class Pending:
     ranges: "tuple[SegmentRange, ...]"
 
     @property
-    def is_small(self) -> bool:
-        """Whether the ledger is small enough for the settings of a short run."""
-        from dragoman.pipeline.tuning import SMALL_ROWS
-
-        return self.upto <= SMALL_ROWS
+    def records(self) -> int:
+        """The number of new records."""
+        return self.upto - self.after
 
 
 def require_folder(out: Path | None) -> None:
@@ -183,7 +181,7 @@ def open_spark(
     memory: str,
     conf: list[str],
     *places: str,
-    for_small_data: bool = False,
+    rows: int | None = None,
 ) -> "Iterator[SparkSession]":
     """Open a Spark session for work on some locations; print the error and exit if that fails."""
     with spoken_errors():
@@ -201,11 +199,7 @@ def open_spark(
             _require_storage(places, master, settings)
         try:
             spark = open_session(
-                master,
-                memory=memory,
-                remote=remote or None,
-                settings=settings,
-                for_small_data=for_small_data,
+                master, memory=memory, remote=remote or None, settings=settings, rows=rows
             )
         except (JavaMissing, SparkNotStarted) as error:
             raise stop(str(error), 2) from None

@@ -44,13 +44,14 @@ _ACCEPT: Final = {"seq": "seq", "part": "part", "at": "at"}
 _LISTS: Final = {"dispatch": "dispatched", "accept": "accepted", "stop": "stopped"}
 
 
-def fold_jobs(records: DataFrame) -> DataFrame:
-    """Fold the records of each job.
+def fold_jobs(records: DataFrame, partitions: int = 1) -> DataFrame:
+    """Fold the records of each job, in a number of partitions.
 
     Without a `submitted` record, `given` is null. With records after the first `ended` of the job,
     the row is of use for `is_notable` and `is_late` only.
     """
-    moved = records.select(*KEY, *_reduced()).repartition(*KEY).sortWithinPartitions(*KEY)
+    reduced = records.select(*KEY, *_reduced())
+    moved = reduced.repartition(partitions, *KEY).sortWithinPartitions(*KEY)
     return moved.groupBy(*KEY).agg(
         F.max("given").alias("given"),
         F.min("end").alias("end"),

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dragoman.pipeline.quiet_start import quiet_start
-from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
+from dragoman.pipeline.tuning import java_options
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA: Final = 17
@@ -102,7 +102,7 @@ def open_session(
     memory: str = "2g",
     remote: str | None = None,
     settings: dict[str, str] | None = None,
-    for_small_data: bool = False,
+    rows: int | None = None,
 ) -> SparkSession:
     """Start or join the Spark session of the pipeline.
 
@@ -111,7 +111,7 @@ def open_session(
         memory: Heap of the driver, which in local mode also runs the tasks.
         remote: Address of a Spark Connect server (`sc://host:15002`), instead of a master.
         settings: Other Spark settings; they override ours.
-        for_small_data: Whether a JVM that starts here is set for a short run.
+        rows: The records that a run will read, if that is known: a JVM that starts is set for them.
 
     """
     chosen = SETTINGS | (settings or {})
@@ -127,8 +127,8 @@ def open_session(
     builder = builder.config(
         "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}"
     )
-    if for_small_data:
-        builder = builder.config("spark.driver.defaultJavaOptions", SMALL_JAVA_OPTIONS)
+    if rows is not None and (options := java_options(rows)):
+        builder = builder.config("spark.driver.defaultJavaOptions", options)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")

@@ -44,6 +44,7 @@ from dragoman.pipeline.period import StepPeriod, period_of
 from dragoman.pipeline.schema import cast_to, is_kind
 from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import TableStore
+from dragoman.pipeline.tuning import partitions
 
 Notice = Callable[[str], None]
 #: Jobs whose keys every task may hold in memory.
@@ -64,6 +65,11 @@ def advance(
         return step.run()
     finally:
         step.release()
+
+
+def _small(rows: DataFrame) -> DataFrame:
+    """Let one task write a small table: a step adds one file for each day."""
+    return rows.coalesce(1)
 
 
 class _StepRun:
@@ -151,7 +157,8 @@ class _StepRun:
         )
 
     def silver(self) -> None:
-        folded = self.keep(job_fold.fold_jobs(self.job_records))
+        number = partitions(self.store.spark, self.ranges[-1].last - self.former.seq)
+        folded = self.keep(job_fold.fold_jobs(self.job_records, number))
         found = self._carried(folded)
         self._in_parallel(lambda: self._jobs(found), lambda: self._assignments(found))
         folded.unpersist()
@@ -173,8 +180,8 @@ class _StepRun:
         annotated = job_records.annotate(chosen)
         is_kept = job_records.is_unfinished() | audit.breach().isNotNull()
         rows = cast_to(annotated.where(is_kept), job_records.ANNOTATED)
-        self.step.carry(job_records.TABLE, rows)
-        self.step.carry(control.TABLE, control.carried_over(self.control))
+        self.step.carry(job_records.TABLE, _small(rows) if notable <= _FEW_JOBS else rows)
+        self.step.carry(control.TABLE, _small(control.carried_over(self.control)))
         if late:
             again = job_records.annotate(self._of(folded.where(job_fold.is_late()), late))
             again = job_fold.fold_jobs(job_records.until_end(again))
@@ -213,23 +220,26 @@ class _StepRun:
         self.step.replace(session_days.TABLE, days, self.since_day)
         oldest = self.bounds.oldest.date() if self.bounds.oldest else self.since_day
         all_days = self.step.read(session_days.TABLE, session_days.SCHEMA, oldest)
-        self.step.append(sessions.TABLE, sessions.sessions(base, all_days, self.horizon))
-        self.step.append(resources.TABLE, resources.resources(self.control, base))
+        found = sessions.sessions(base, all_days, self.horizon)
+        self.step.append(sessions.TABLE, _small(found))
+        self.step.append(resources.TABLE, _small(resources.resources(self.control, base)))
         written = self.step.written(session_days.TABLE, session_days.SCHEMA)
-        self.step.replace(worker_days.TABLE, worker_days.worker_days(written), self.since_day)
+        found = worker_days.worker_days(written)
+        self.step.replace(worker_days.TABLE, _small(found), self.since_day)
 
     # --- gold ---------------------------------------------------------------------------------
 
     def gold(self) -> None:
         day = self.since_day
         self.notice("clients")
-        self.step.replace(clients.TABLE, clients.clients(self.jobs(), self.refusals(), day), day)
+        found = clients.clients(self.jobs(), self.refusals(), day)
+        self.step.replace(clients.TABLE, _small(found), day)
         self.notice("accounting")
-        self.step.replace(accounting.TABLE, accounting.accounting(self.ended()), day)
-        self.step.replace(bridges.TABLE, bridges.bridges(self.ended()), day)
+        self.step.replace(accounting.TABLE, _small(accounting.accounting(self.ended())), day)
+        self.step.replace(bridges.TABLE, _small(bridges.bridges(self.ended())), day)
         window = day - timedelta(days=slo.WINDOW_DAYS)
         former = self.store.read(slo.TABLE, slo.SCHEMA, window)
-        self.step.replace(slo.TABLE, slo.slo(self.ended(), former, day), day)
+        self.step.replace(slo.TABLE, _small(slo.slo(self.ended(), former, day)), day)
 
     def minutes(self) -> None:
         self.notice("service minutes")
@@ -245,7 +255,7 @@ class _StepRun:
         back = self.since - timedelta(hours=anomalies.HISTORY_HOURS + 1)
         table = service_minutes.TABLE, service_minutes.SCHEMA
         known = self.step.read(*table, back.date()).where(F.col("minute") >= F.lit(back))
-        fresh = anomalies.anomalies(known, self.since)
+        fresh = _small(anomalies.anomalies(known, self.since))
         self._replace_minutes(anomalies.TABLE, anomalies.SCHEMA, fresh)
 
     def _replace_minutes(self, table: str, schema: StructType, fresh: DataFrame) -> None:
@@ -268,7 +278,7 @@ class _StepRun:
             *self._strays(job_records.strays(notable)),
             *self._unfair(here.where(F.col("day").isNotNull())),
         ]
-        self.step.append(audit.TABLE, reduce(DataFrame.unionAll, found).coalesce(1))
+        self.step.append(audit.TABLE, _small(reduce(DataFrame.unionAll, found)))
 
     def _sequence(self) -> list[DataFrame]:
         found = ((audit.gaps, self.arrival.gaps), (audit.repeats, self.arrival.repeats))

@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, export
+from tests.pipeline.records import History, export, rows
 from tests.pipeline.test_pipeline_stream import assert_equal
 
+from dragoman.pipeline import control
 from dragoman.pipeline.embedded.queries import DuckQueries
 from dragoman.pipeline.embedded.run import follow, run_embedded
+from dragoman.pipeline.files import read_files
 from dragoman.pipeline.run import run
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.synth import synthesise
+from dragoman.pipeline.tables import read_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -64,3 +67,28 @@ def test_one_service_with_nine_tenths_of_the_jobs_gives_equal_tables(
     with DuckQueries(str(tmp_path / "spark")) as queries:
         [row] = queries.rows("select avg((service = 'hot')::int) as share from jobs")
     assert row["share"] == 0.9
+
+
+@pytest.mark.parametrize("cuts", [(), (4,), (4, 9), (2, 3, 7, 11)])
+def test_a_worker_that_left_is_forgotten_after_days_in_any_division(
+    spark: SparkSession, tmp_path: Path, cuts: tuple[int, ...]
+) -> None:
+    history, day = History(), 86_400.0
+    for name in ("w1", "w2"):
+        history.join(name)
+        history.leave(name)
+    # Up to seven days after the `left` a dispatch breaks the rule, and not one second later.
+    for worker, after in (("w1", 7 * day - 4), ("w2", 1.0), ("w1", 1.0), ("w2", 1.0)):
+        job = history.submit(f"j{len(history.records)}", after)
+        history.dispatch(job, worker)
+        history.end(job, worker)
+    source = export(tmp_path / "export", history.records, *cuts)
+    run(spark, source, str(tmp_path / "spark"))
+    follow(source, str(tmp_path / "duckdb"), every=None, most_rows=1)
+    found = [TableStore(spark, str(tmp_path / name)) for name in ("spark", "duckdb")]
+    assert_equal(found[0], found[1])
+    for store in found:
+        audit = read_table(store, "audit").where("rule = 'lost_worker_dispatch'")
+        assert rows(audit, "worker", "seqs") == [("w1", [2, 6]), ("w2", [4, 9])]
+        left = read_files(store.root, control.TABLE, control.SCHEMA, store.files(control.TABLE))
+        assert "left" not in left["kind"].to_pylist()

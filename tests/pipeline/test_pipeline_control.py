@@ -1,13 +1,22 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.records import NOON, History, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.control import boundaries, bounds, carried_over, control, recent, spans
+from dragoman.pipeline.control import (
+    LEFT_DAYS,
+    boundaries,
+    bounds,
+    carried_over,
+    control,
+    recent,
+    spans,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+SOON = datetime.fromtimestamp(NOON + 60, UTC)
 
 
 def test_spans_give_the_state_of_a_worker_at_any_record(spark: SparkSession) -> None:
@@ -21,7 +30,7 @@ def test_spans_give_the_state_of_a_worker_at_any_record(spark: SparkSession) -> 
     assert rows(found, "said_seq", "next_seq", "said", "session") == [
         (1, 2, "joined", 1),
         (2, 3, "resynced", 1),
-        (3, 4, "left", 1),
+        (3, 4, "left", None),
         (4, forever, "joined", 4),
     ]
 
@@ -38,10 +47,12 @@ def test_only_open_sessions_and_the_last_leaves_are_carried(spark: SparkSession)
     history.leave("w2")
     history.submit()
     found = control(history.frame(spark))
-    assert rows(carried_over(found), "seq") == [(1,), (5,), (6,), (8,)]
+    assert rows(carried_over(found, SOON), "seq") == [(1,), (5,), (6,), (8,)]
     assert rows(boundaries(found), "seq") == [(1,)]
-    again = carried_over(carried_over(found))
+    again = carried_over(carried_over(found, SOON), SOON)
     assert rows(again, "seq") == [(1,), (5,), (6,), (8,)]
+    later = SOON + timedelta(days=LEFT_DAYS)
+    assert rows(carried_over(found, later), "seq") == [(1,), (5,), (6,)]
 
 
 def test_one_pass_finds_the_boundaries_and_the_oldest_session(spark: SparkSession) -> None:

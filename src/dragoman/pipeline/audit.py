@@ -13,7 +13,8 @@ day: every step judges it again. All other rows are final. The rules are:
   not the one of its part's newest dispatch.
 * `result_without_dispatch`: an `ended` or `gathered` record names an attempt or worker, or is a
   success that was not memoised, but its part was never dispatched; or its job has no `submitted`.
-* `lost_worker_dispatch`: work went to a worker after its `left` and before its next `joined`.
+* `lost_worker_dispatch`: work went to a worker in the days after its `left` (`control.LEFT_DAYS`)
+  and before its next `joined`.
 * `lease_broken`: an assignment was requeued as `worker_lost`, but since its dispatch the worker did
   not leave, join or resync, and no broker process started or stopped.
 * `unfair_wait`: see `fairness`.

@@ -7,7 +7,7 @@ records are few. Those of open sessions are carried from step to step.
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
@@ -27,6 +27,8 @@ SCHEMA: Final = columns("""
     detail string
     count bigint
 """)
+#: Days in which a dispatch to a worker that left breaks a rule; then its `left` is forgotten.
+LEFT_DAYS: Final = 7
 
 
 def control(records: DataFrame) -> DataFrame:
@@ -75,21 +77,31 @@ def spans(control: DataFrame) -> DataFrame:
     """Return the ranges of records in which a worker was connected, or gone.
 
     One row for each `joined`, `resynced` and `left`. It is the worker's newest session record for
-    the records `said_seq < seq < next_seq`.
+    the records `said_seq < seq < next_seq`, after a `left` up to `until_at` only. Who has left has
+    no session.
     """
     rows = of_sessions(control).where(is_kind(Kind.JOINED, Kind.RESYNCED, Kind.LEFT))
     following = F.lead("seq", 1, 2**62).over(Window.partitionBy("peer").orderBy("seq"))
+    has_left = is_kind(Kind.LEFT)
     return rows.select(
         "peer",
-        "session",
+        F.when(~has_left, F.col("session")).alias("session"),
+        F.when(has_left, _forgotten_at()).alias("until_at"),
         F.col("kind").alias("said"),
         F.col("seq").alias("said_seq"),
         following.alias("next_seq"),
     )
 
 
-def carried_over(control: DataFrame) -> DataFrame:
-    """Select what the next step needs: open sessions, the last `left` of a peer, all boundaries."""
+def _forgotten_at() -> Column:
+    return F.col("at") + F.make_dt_interval(F.lit(LEFT_DAYS))
+
+
+def carried_over(control: DataFrame, horizon: datetime) -> DataFrame:
+    """Select what the next step needs: open sessions, the last `left` of a peer, all boundaries.
+
+    Later records are no older than the horizon, so a `left` of long before it is of no use.
+    """
     rows = of_sessions(control)
     per_peer = Window.partitionBy("peer")
     newest = F.max(F.when(is_kind(Kind.JOINED), F.col("seq"))).over(per_peer)
@@ -97,5 +109,6 @@ def carried_over(control: DataFrame) -> DataFrame:
     rows = rows.withColumn("newest", F.coalesce(newest, F.lit(0))).withColumn("left", left)
     is_over = F.coalesce(F.col("left") > F.col("newest"), F.lit(False))
     of_newest = F.coalesce(F.col("session"), F.lit(0)) == F.col("newest")
-    kept = F.when(is_over, F.col("seq") == F.col("left")).otherwise(of_newest)
+    is_last = (F.col("seq") == F.col("left")) & (_forgotten_at() >= F.lit(horizon))
+    kept = F.when(is_over, is_last).otherwise(of_newest)
     return cast_to(rows.where(kept), SCHEMA).unionAll(boundaries(control))

@@ -61,6 +61,7 @@ def job_records(records: DataFrame, spans: DataFrame, boundaries: list[int]) -> 
     key = F.when(is_kind(Kind.DISPATCHED, Kind.REQUEUED), F.col("peer"))
     known = spans.withColumnRenamed("peer", "span_peer")
     is_then = (F.col("seq") > F.col("said_seq")) & (F.col("seq") < F.col("next_seq"))
+    is_then &= F.col("until_at").isNull() | (F.col("at") <= F.col("until_at"))
     rows = rows.join(F.broadcast(known), (key == F.col("span_peer")) & is_then, "left")
     return cast_to(rows.withColumn("boundary_seq", _newest_before(boundaries)), SCHEMA)
 

@@ -181,7 +181,7 @@ class _StepRun:
         is_kept = job_records.is_unfinished() | audit.breach().isNotNull()
         rows = cast_to(annotated.where(is_kept), job_records.ANNOTATED)
         self.step.carry(job_records.TABLE, _small(rows) if notable <= _FEW_JOBS else rows)
-        self.step.carry(control.TABLE, _small(control.carried_over(self.control)))
+        self.step.carry(control.TABLE, _small(control.carried_over(self.control, self.horizon)))
         if late:
             again = job_records.annotate(self._of(folded.where(job_fold.is_late()), late))
             again = job_fold.fold_jobs(job_records.until_end(again))

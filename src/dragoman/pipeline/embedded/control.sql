@@ -14,7 +14,10 @@ select *, max(case when kind = 'joined' then seq end) over (partition by peer or
 from control where kind in ('joined', 'resynced', 'left', 'owns');
 
 create temp table spans as
-select peer, session, kind as said, seq as said_seq from session_records
+select peer, seq as said_seq,
+    case when kind = 'left' then "at" + to_days(getvariable('left_days')) end as until_at,
+    {'session': case when kind <> 'left' then session end, 'said': kind, 'said_seq': seq} as span
+from session_records
 where kind in ('joined', 'resynced', 'left');
 
 create temp view carried_control as
@@ -24,7 +27,8 @@ with marked as (
         max(case when kind = 'left' then seq end) over (partition by peer) as gone
     from session_records)
 select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from marked
-where case when coalesce(gone > newest, false) then seq = gone
+where case when coalesce(gone > newest, false)
+        then seq = gone and "at" + to_days(getvariable('left_days')) >= getvariable('horizon')
     else coalesce(session, 0) = newest end
 union all
 select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from control

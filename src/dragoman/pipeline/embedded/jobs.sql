@@ -6,7 +6,8 @@ select * exclude (held_seq, held_attempt, held_worker, end_seq, end_at, end_stat
 from old_life where submitted_seq is not null and end_seq is null
 union all by name
 select r.* exclude (digest, key, count, version, day, span_peer),
-    s.session, s.said, s.said_seq, case when r.kind = 'requeued' then b.seq end as boundary_seq
+    unnest(case when coalesce(r."at" <= s.until_at, true) then s.span end),
+    case when r.kind = 'requeued' then b.seq end as boundary_seq
 from (
     select *, case when kind in ('dispatched', 'requeued') then peer end as span_peer
     from new_records

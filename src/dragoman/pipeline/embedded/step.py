@@ -127,6 +127,7 @@ class _EmbeddedStep:
             since=self.since.replace(tzinfo=None),
             since_day=self.since_day,
             most_turns=fairness.MOST_TURNS,
+            left_days=control.LEFT_DAYS,
         )
 
     def _silver(self) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,24 +21,28 @@ COMPILED = {
 }
 
 
-@pytest.fixture
-def compiled(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with compiled plans and several partitions, as a user has it."""
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Give the session compiled plans and several partitions, as a user's has."""
     former = {name: spark.conf.get(name) or "" for name in COMPILED}
     for name, value in COMPILED.items():
         spark.conf.set(name, value)
-    yield spark
-    for name, value in former.items():
-        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            spark.conf.set(name, value)
 
 
-def test_settings_follow_the_number_of_records_and_are_restored(compiled: SparkSession) -> None:
-    wanted = {1_600: "1", 250_001: "2", 90_000_000: "4"}
-    for rows, partitions in wanted.items():
-        with tuning.tuned(compiled, rows):
-            assert compiled.conf.get(NAME) == partitions
-            assert compiled.conf.get("spark.sql.adaptive.enabled") == "false"
-        assert compiled.conf.get(NAME) == "4"
+@pytest.mark.parametrize(("rows", "partitions"), [(1_600, "1"), (250_001, "2"), (90_000_000, "4")])
+def test_settings_follow_the_number_of_records_and_are_restored(
+    spark: SparkSession, rows: int, partitions: str
+) -> None:
+    with compiled(spark):
+        with tuning.tuned(spark, rows):
+            assert spark.conf.get(NAME) == partitions
+            assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
+        assert spark.conf.get(NAME) == "4"
 
 
 def test_a_java_machine_for_a_short_run_has_one_compiler() -> None:
@@ -48,7 +53,7 @@ def test_a_java_machine_for_a_short_run_has_one_compiler() -> None:
 
 
 def test_compiled_plans_with_several_partitions_give_the_tables_of_plain_ones(
-    compiled: SparkSession,
+    spark: SparkSession,
     planted: Path,
     tables: TableStore,
     tmp_path: Path,
@@ -56,10 +61,10 @@ def test_compiled_plans_with_several_partitions_give_the_tables_of_plain_ones(
 ) -> None:
     monkeypatch.setattr(tuning, "SMALL_ROWS", 0)
     monkeypatch.setattr(tuning, "PARTITION_ROWS", 2_000)
-    run(compiled, str(planted), str(tmp_path))
-    found = TableStore(compiled, str(tmp_path))
+    with compiled(spark):
+        run(spark, str(planted), str(tmp_path))
+    found = TableStore(spark, str(tmp_path))
     assert len(found.files("jobs")) > 2
-    assert len(found.files("clients")) == len(
-        {file.day for file in found.files("clients").values()}
-    )
+    days = {file.day for file in found.files("clients").values()}
+    assert len(found.files("clients")) == len(days)
     assert_equal(tables, found)

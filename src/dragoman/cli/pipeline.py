@@ -161,7 +161,7 @@ def stream(
     checkpoint: str = typer.Option(
         "", help="Only with Spark: folder of its offsets; default: inside the tables."
     ),
-    every: int = typer.Option(10, min=1, help="Seconds between looks for new segments."),
+    every: int = typer.Option(2, min=1, help="Seconds between looks for new segments."),
     once: bool = typer.Option(False, help="Stop after the current segments."),
     most_rows: int = typer.Option(
         0, min=0, help="Most records in one step. By default 2,000,000, or 500,000 without Spark."

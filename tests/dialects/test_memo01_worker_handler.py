@@ -95,9 +95,9 @@ def test_the_first_answer_after_a_result_waits_for_its_record(side: MemoBrokerSi
     beat = Send(peer.address, [encode(MemoHeartbeat(id_))], is_strict=True)
     assert side.advance(11.0) == [beat], "a worker that gets an answer forgets its result"
     peer.say(MemoHeartbeat(id_), 11.5)
-    (beat,) = side.advance(21.5)
-    assert isinstance(beat, Send)
-    assert not beat.is_strict
+    (later,) = side.advance(21.5)
+    assert isinstance(later, Send)
+    assert not later.is_strict
 
 
 def test_a_worker_that_leaves_with_its_result_is_told_disconnect(side: MemoBrokerSide) -> None:

@@ -90,5 +90,6 @@ def test_a_worker_that_left_is_forgotten_after_days_in_any_division(
     for store in found:
         audit = read_table(store, "audit").where("rule = 'lost_worker_dispatch'")
         assert rows(audit, "worker", "seqs") == [("w1", [2, 6]), ("w2", [4, 9])]
-        left = read_files(store.root, control.TABLE, control.SCHEMA, store.files(control.TABLE))
+        carried = store.files(control.TABLE).values()
+        left = read_files(store.root, control.TABLE, control.SCHEMA, carried)
         assert "left" not in left["kind"].to_pylist()

@@ -67,8 +67,7 @@ def test_of_several_parts_each_result_must_be_of_the_newest_dispatch(spark: Spar
         history.dispatch(job, "w1", part=1)
         history.requeue(job, "w1", 1, "handed_back")
         history.dispatch(job, "w2", 2, part=0)
-        gathered = {"worker": late, "attempt": 0, "state": "succeeded"}
-        history.about(job, Kind.GATHERED, part=0, **gathered)
+        history.about(job, Kind.GATHERED, part=0, worker=late, attempt=0, state="succeeded")
         history.end(job, "w1", 1, part=1)
     found = fold_jobs(annotated(spark, history))
     assert rows(found.where(is_notable()), "job") == [("stale",)]

@@ -19,7 +19,7 @@ from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
 if TYPE_CHECKING:
-    from dragoman.server.server import OnReady
+    from dragoman.server.serving import OnReady
     from dragoman.server.settings import BrokerSettings
 
 

@@ -86,8 +86,9 @@ def _write(export: Export, wanted: SegmentRange, root: str, folder: str) -> _Pie
             write_bytes(join(root, events.TABLE, folder, f"day={day}", name), data)
             return _Piece(_edges(rows["at"]), _GAPS.empty_table(), _REPEATS.empty_table())
     rows = _typed(file.read())
-    is_new = pc.and_(pc.greater(rows["seq"], wanted.after), pc.less_equal(rows["seq"], wanted.last))
-    rows = rows.filter(is_new)
+    after, last = pa.scalar(wanted.after), pa.scalar(wanted.last)
+    seq: Any = rows["seq"]
+    rows = rows.filter(pc.and_(pc.greater(seq, after), pc.less_equal(seq, last)))
     once = _without_repeats(rows)
     days = once["at"].cast(pa.timestamp("us")).cast(pa.date32())
     if len(once):
@@ -102,7 +103,7 @@ def _has_all_columns(found: pa.Schema) -> bool:
 
 def _edges(instants: "pa.ChunkedArray[Any]") -> tuple[int, int] | None:
     """Return the first and the last instant, if there are any."""
-    found = pc.min_max(instants.cast(pa.int64())).as_py()
+    found: Any = pc.min_max(instants.cast(pa.int64())).as_py()
     return None if found["min"] is None else (found["min"], found["max"])
 
 
@@ -117,7 +118,7 @@ def _is_complete(seq: "pa.ChunkedArray[Any]", wanted: SegmentRange) -> bool:
     """Whether these are the wanted numbers, each once and in order."""
     if len(seq) != wanted.last - wanted.after or seq[0].as_py() != wanted.after + 1:
         return False
-    return bool(pc.all(pc.equal(_steps(seq), 1), min_count=0).as_py())
+    return bool(pc.all(pc.equal(_steps(seq), pa.scalar(1)), min_count=0).as_py())
 
 
 def _steps(seq: "pa.ChunkedArray[Any]") -> Any:
@@ -142,15 +143,16 @@ def _without_repeats(rows: pa.Table) -> pa.Table:
         return rows.sort_by("seq")
     columns = [each for column in rows.columns for each in (pc.is_valid(column), column)]
     names = [str(n) for n in range(len(columns))]
-    keys = [(name, "ascending") for name in names]
+    keys: Any = [(name, "ascending") for name in names]
     rows = rows.take(pc.sort_indices(pa.table(columns, names), sort_keys=keys))
-    is_first = pc.not_equal(_steps(rows["seq"]), 0)
+    is_first = pc.not_equal(_steps(rows["seq"]), pa.scalar(0))
     return rows.filter(pa.concat_arrays([pa.array([True]), is_first]))
 
 
 def _gaps(seq: "pa.ChunkedArray[Any]", wanted: SegmentRange) -> pa.Table:
-    edges = (pa.array([wanted.after]), pa.array([wanted.last + 1]))
-    numbers = pa.concat_arrays([edges[0], pc.unique(seq).sort(), edges[1]])
+    before, behind = pa.array([wanted.after]), pa.array([wanted.last + 1])
+    known: Any = pc.unique(seq)
+    numbers: Any = pa.concat_arrays([before, known.sort(), behind])
     holes = pa.table([pc.add(numbers[:-1], 1), pc.subtract(numbers[1:], 1)], schema=_GAPS)
     return holes.filter(pc.less_equal(holes["first"], holes["last"]))
 
@@ -158,4 +160,4 @@ def _gaps(seq: "pa.ChunkedArray[Any]", wanted: SegmentRange) -> pa.Table:
 def _repeats(rows: pa.Table) -> pa.Table:
     counted = rows.group_by("seq").aggregate([([], "count_all"), ("at", "min")])
     found = counted.select(["seq", "count_all", "at_min"]).rename_columns(_REPEATS.names)
-    return found.filter(pc.greater(found["times"], 1)).cast(_REPEATS)
+    return found.filter(pc.greater(found["times"], pa.scalar(1))).cast(_REPEATS)

@@ -23,7 +23,8 @@ from dragoman.server.namespace_settings import (
     SHARED,
     all_namespaces,
 )
-from dragoman.server.server import OnReady, Server
+from dragoman.server.server import Server
+from dragoman.server.serving import OnReady
 from dragoman.server.settings import BrokerSettings
 from dragoman.server.shared_listeners import SharedListeners
 from dragoman.server.stop_signals import stop_on_signals

@@ -129,8 +129,8 @@ class MemoWorkerHandler:
             raise MalformedMessage("the ID of a worker's RESULT must not be empty")
         worker = self._table.by_id.get(result.id)
         if worker is None:
-            reply = self._late_reply(address, result)
-            return [*reply, disconnect_unknown(address, result.id, is_strict=True)]
+            late = self._late_reply(address, result)
+            return [*late, disconnect_unknown(address, result.id, is_strict=True)]
         again = self._resent_by(worker, address, now)
         if again is not None:
             return [*again]

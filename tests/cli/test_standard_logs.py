@@ -24,7 +24,7 @@ def test_a_record_is_passed_on_once_with_its_level_and_arguments(logger: logging
     attach_standard_logs(logging.INFO, NAME)
     with capture_logs() as lines:
         logger.warning("port %d is taken", 4222)
-        logger.debug("too much")
+        logger.info("too much")
     assert [(line["event"], line["log_level"]) for line in lines] == [
         ("port 4222 is taken", "warning")
     ]

@@ -106,3 +106,45 @@ def test_the_process_writes_while_the_ledger_is_open(tmp_path: Path) -> None:
         return head.seq if head else 0
 
     assert asyncio.run(scenario()) == 30
+
+
+class EndedProcess:
+    """A process that has ended when it is to be killed."""
+
+    returncode = 0
+
+    def __init__(self) -> None:
+        self.is_read = asyncio.Event()
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        self.is_read.set()
+        await asyncio.Event().wait()
+        return b"", b""
+
+    def kill(self) -> None:
+        raise ProcessLookupError
+
+    async def wait(self) -> int:
+        return 0
+
+
+def test_a_process_that_ends_while_it_is_stopped_does_not_keep_the_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        process = EndedProcess()
+
+        # The race with a real process cannot be brought about.
+        async def start(*_: object, **__: object) -> EndedProcess:
+            return process
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+        ledger = Growing()
+        ledger.last_seq = 10
+        snapshots = BackgroundSnapshots(ledger, Path(), Limits(), 0, every=10, look_every=0.0)
+        snapshots.start()
+        await process.is_read.wait()
+        async with asyncio.timeout(10):
+            await snapshots.stop()
+
+    asyncio.run(story())

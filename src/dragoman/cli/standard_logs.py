@@ -32,9 +32,10 @@ class StandardLogs(logging.Handler):
 def attach_standard_logs(level: int, name: str = OURS) -> None:
     """Begin to pass the records of a logger on; a second call only changes the level.
 
+    What they say below a warning is for debugging: a line for each connection, for one.
     That of a worker leaves all others alone: its tasks may have a log of their own.
     """
     logger = logging.getLogger(name)
     if not any(isinstance(each, StandardLogs) for each in logger.handlers):
         logger.addHandler(StandardLogs())
-    logger.setLevel(level)
+    logger.setLevel(level if level <= logging.DEBUG else max(level, logging.WARNING))

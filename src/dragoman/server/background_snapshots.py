@@ -138,7 +138,10 @@ class BackgroundSnapshots:
         try:
             _, said = await process.communicate()
         except asyncio.CancelledError:
-            process.kill()
+            # It may have ended this moment. An error here would take the place of the cancellation,
+            # and `stop` would wait for ever.
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await process.wait()
             raise
         return process.returncode or 0, said.decode(errors="replace").strip()[-500:]

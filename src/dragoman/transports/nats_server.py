@@ -237,12 +237,14 @@ class NatsServer:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        process.terminate()
-        try:
-            async with asyncio.timeout(_STOP):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
+        # It may end by itself at any moment.
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+            try:
+                async with asyncio.timeout(_STOP):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
 
     # --- one process ----------------------------------------------------------------------------
 

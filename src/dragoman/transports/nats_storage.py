@@ -52,7 +52,7 @@ class NatsStorage:
                 await asyncio.sleep(_LOOK_EVERY)
                 is_ready = self._is_time() and self._has_room()
             self._restarted_at = time.monotonic()
-            log.info("there is room on the disk of %s: nats-server starts again", self._folder)
+            log.warning("there is room on the disk of %s: nats-server starts again", self._folder)
             await self._restart()
         finally:
             self._mending = None

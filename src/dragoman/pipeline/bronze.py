@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,9 +86,9 @@ def _write(export: Export, wanted: SegmentRange, root: str, folder: str) -> _Pie
             write_bytes(join(root, events.TABLE, folder, f"day={day}", name), data)
             return _Piece(_edges(rows["at"]), _GAPS.empty_table(), _REPEATS.empty_table())
     rows = _typed(file.read())
-    after, last = pa.scalar(wanted.after), pa.scalar(wanted.last)
-    seq: Any = rows["seq"]
-    rows = rows.filter(pc.and_(pc.greater(seq, after), pc.less_equal(seq, last)))
+    is_after = pc.greater(rows["seq"], pa.scalar(wanted.after))
+    is_new = pc.and_(is_after, pc.less_equal(rows["seq"], pa.scalar(wanted.last)))
+    rows = rows.filter(is_new)
     once = _without_repeats(rows)
     days = once["at"].cast(pa.timestamp("us")).cast(pa.date32())
     if len(once):
@@ -103,8 +103,9 @@ def _has_all_columns(found: pa.Schema) -> bool:
 
 def _edges(instants: "pa.ChunkedArray[Any]") -> tuple[int, int] | None:
     """Return the first and the last instant, if there are any."""
-    found: Any = pc.min_max(instants.cast(pa.int64())).as_py()
-    return None if found["min"] is None else (found["min"], found["max"])
+    micros = instants.cast(pa.int64())
+    first, last = pc.min(micros).as_py(), pc.max(micros).as_py()
+    return None if first is None or last is None else (first, last)
 
 
 def _only_day(instants: "pa.ChunkedArray[Any]") -> date | None:
@@ -121,10 +122,11 @@ def _is_complete(seq: "pa.ChunkedArray[Any]", wanted: SegmentRange) -> bool:
     return bool(pc.all(pc.equal(_steps(seq), pa.scalar(1)), min_count=0).as_py())
 
 
-def _steps(seq: "pa.ChunkedArray[Any]") -> Any:
+def _steps(seq: "pa.ChunkedArray[Any]") -> "pa.Array[Any]":
     """Return the differences of neighbours."""
     whole = seq.combine_chunks()
-    return pc.subtract(whole[1:], whole[:-1])
+    found: pa.Array[Any] = pc.subtract(whole[1:], whole[:-1])
+    return found
 
 
 def _typed(rows: pa.Table) -> pa.Table:
@@ -143,17 +145,19 @@ def _without_repeats(rows: pa.Table) -> pa.Table:
         return rows.sort_by("seq")
     columns = [each for column in rows.columns for each in (pc.is_valid(column), column)]
     names = [str(n) for n in range(len(columns))]
-    keys: Any = [(name, "ascending") for name in names]
+    keys: list[tuple[str, Literal["ascending"]]] = [(name, "ascending") for name in names]
     rows = rows.take(pc.sort_indices(pa.table(columns, names), sort_keys=keys))
     is_first = pc.not_equal(_steps(rows["seq"]), pa.scalar(0))
     return rows.filter(pa.concat_arrays([pa.array([True]), is_first]))
 
 
 def _gaps(seq: "pa.ChunkedArray[Any]", wanted: SegmentRange) -> pa.Table:
-    before, behind = pa.array([wanted.after]), pa.array([wanted.last + 1])
-    known: Any = pc.unique(seq)
-    numbers: Any = pa.concat_arrays([before, known.sort(), behind])
-    holes = pa.table([pc.add(numbers[:-1], 1), pc.subtract(numbers[1:], 1)], schema=_GAPS)
+    known = pa.table({"seq": pc.unique(seq.combine_chunks())}).sort_by("seq")["seq"]
+    edges = (pa.array([wanted.after]), pa.array([wanted.last + 1]))
+    numbers = pa.concat_arrays([edges[0], known.combine_chunks(), edges[1]])
+    holes = pa.table(
+        [pc.add(numbers[:-1], pa.scalar(1)), pc.subtract(numbers[1:], pa.scalar(1))], schema=_GAPS
+    )
     return holes.filter(pc.less_equal(holes["first"], holes["last"]))
 
 

@@ -71,6 +71,23 @@ def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "c").read_bytes() == b"x"
 
 
+def test_a_file_without_a_folder_in_its_name_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bytes("report.html", b"new")
+    assert (tmp_path / "report.html").read_bytes() == b"new"
+
+
+def test_the_file_behind_a_link_is_replaced_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_bytes(str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"new"
+    write_bytes("/dev/null", b"new")
+    assert Path("/dev/null").is_char_device()
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,10 @@ def write_bytes(uri: str, data: bytes) -> None:
 
 def _replace_file(path: Path, data: bytes) -> None:
     """Replace a file in one step: a kill or a full disk leaves the old one."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)  # a pipe or a terminal, such as /dev/stdout
+        return
+    path = path.resolve()  # the file behind a link, not the link
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with draft.open("wb") as file:
@@ -108,5 +112,6 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 def make_parent(system: "FileSystem", path: str) -> None:
     """Create the folder of a file. Object stores have none, and would store an empty object."""
-    if system.type_name not in _WITHOUT_FOLDERS:
-        system.create_dir(path.rpartition("/")[0], recursive=True)
+    folder = path.rpartition("/")[0]
+    if folder and system.type_name not in _WITHOUT_FOLDERS:
+        system.create_dir(folder, recursive=True)

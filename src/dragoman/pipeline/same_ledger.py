@@ -35,14 +35,20 @@ Values = tuple[Any, ...]
 def new_ranges(export: Export, root: str, snapshot: Snapshot) -> list[SegmentRange]:
     """Plan what to read so that tables get every record; raises OtherLedger and SegmentMissing."""
     segments = export.segments()
-    if head(segments) != snapshot.seq:
-        _require_same_ledger(export, segments, root, snapshot)
+    _require_same(export, segments, root, snapshot)
     return plan(segments, snapshot.seq)
 
 
-def _require_same_ledger(
+def require_same_ledger(export: Export, root: str, snapshot: Snapshot) -> None:
+    """Raise OtherLedger if tables and export are of two ledgers. A stream may meet a gap later."""
+    _require_same(export, export.segments(), root, snapshot)
+
+
+def _require_same(
     export: Export, segments: Sequence[ExportedSegment], root: str, snapshot: Snapshot
 ) -> None:
+    if head(segments) == snapshot.seq:
+        return
     seq = min(snapshot.seq, head(segments))
     holder = next((each for each in segments if each.first <= seq <= each.last), None)
     if holder is None or _EVENTS not in snapshot.tables:

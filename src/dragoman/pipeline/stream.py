@@ -14,7 +14,7 @@ from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.places import place_of
 from dragoman.pipeline.positions import note_position
-from dragoman.pipeline.same_ledger import new_ranges
+from dragoman.pipeline.same_ledger import require_same_ledger
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
@@ -23,7 +23,7 @@ from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
 
 #: Seconds between looks for new segments.
-EVERY_SECONDS: Final = 10
+EVERY_SECONDS: Final = 2
 #: Most records in one micro-batch: bounds the memory of a stream that is far behind.
 MOST_ROWS: Final = 2_000_000
 
@@ -69,7 +69,7 @@ def stream(
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
     former = read_snapshot(root)
-    new_ranges(Export(source), root, former)
+    require_same_ledger(Export(source), root, former)
     note_position(source, root, former.seq)
     reader = reader.option("after", former.seq)
     writer = reader.load(source).writeStream.foreachBatch(apply)

@@ -10,7 +10,7 @@ from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.manifest import SegmentRange
 from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.run import RunSummary
-from dragoman.pipeline.same_ledger import new_ranges
+from dragoman.pipeline.same_ledger import require_same_ledger
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.table_state import TableState
 
@@ -38,7 +38,7 @@ def run_embedded(
 
     """
     state = TableState(root)
-    new_ranges(Export(source), root, state.snapshot)
+    require_same_ledger(Export(source), root, state.snapshot)
     return run_on(state, source, notice, most_rows)
 
 
@@ -91,7 +91,7 @@ def follow(
     """
     state = TableState(root)
     # Once: the ledger of an export does not change, and a step reads few logs.
-    new_ranges(Export(source), root, state.snapshot)
+    require_same_ledger(Export(source), root, state.snapshot)
     while True:
         while run_on(state, source, most_rows=most_rows).segments:
             notice(state.snapshot)

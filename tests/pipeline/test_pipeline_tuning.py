@@ -46,7 +46,7 @@ def test_settings_follow_the_number_of_records_and_are_restored(
 
 
 def test_a_java_machine_for_a_short_run_has_one_compiler() -> None:
-    one = "-XX:TieredStopAtLevel=1"
+    one = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     assert tuning.java_options(tuning.SMALL_ROWS) == f"-XX:+UseSerialGC {one}"
     assert tuning.java_options(tuning.SHORT_ROWS) == one
     assert tuning.java_options(tuning.SHORT_ROWS + 1) == ""

@@ -64,7 +64,7 @@ def test_a_pause_in_which_nothing_was_due_is_noticed() -> None:
     bench.turn(joined("w1", holds=()), now=NOW + 60.2)  # sent before the job was
     records = [entry.record.kind for entry in bench.engine.unwritten()]
     assert "requeued" not in records
-    assert kinds(bench.write()) == ["SendPoll"], "the worker is asked instead"
+    assert kinds(bench.wire.sent) == ["SendPoll"], "the worker is asked instead"
 
 
 def test_a_join_in_time_takes_back_what_the_worker_does_not_have() -> None:

@@ -108,8 +108,7 @@ class SendPoll:
     job: JobId
     attempt: int
     client: PeerId
-    #: It leaves after the work it asks about, which may wait for the ledger.
-    is_strict: bool = True
+    is_strict: bool = False
 
 
 class RequestKind(StrEnum):

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect, SendReply, SendStatus, SendWork
+from dragoman.core.effects import Append, Effect, SendPoll, SendReply, SendStatus, SendWork
 from dragoman.core.events import (
     DeliveryFailed,
     Event,
@@ -243,6 +243,10 @@ class BrokerEngine:
         unsent = self._unsent_to(joined.worker, effects)
         return replace(joined, holds=joined.holds | unsent) if unsent else joined
 
+    def _is_early(self, effect: Effect) -> bool:
+        """Whether this asks about work that waits for the ledger, so that it must wait, too."""
+        return type(effect) is SendPoll and effect.job in self._unsent_to(effect.worker, ())
+
     def _unsent_to(self, worker: PeerId, effects: Sequence[Effect]) -> frozenset[JobId]:
         """Return the jobs that were given to a worker and are not sent yet."""
         batches = (self._in_flight, self._pending)
@@ -275,7 +279,7 @@ class BrokerEngine:
                 sends.append(effect)
         has_unwritten = self.has_unwritten
         for effect in sends:
-            if has_unwritten and getattr(effect, "is_strict", False):
+            if has_unwritten and (getattr(effect, "is_strict", False) or self._is_early(effect)):
                 pending.sends.append(effect)
             else:
                 self._send(effect, now)

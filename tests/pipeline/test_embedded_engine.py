@@ -1,5 +1,5 @@
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -14,7 +14,6 @@ SCHEMA = columns("""
     tags counts
     day date
 """)
-MON = date(2026, 1, 5)
 NOW = datetime(2026, 1, 5, 12, 0, 0, 5, UTC)
 
 
